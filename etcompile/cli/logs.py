@@ -31,7 +31,9 @@ class _Options(ReportOptions, frozen=True, kw_only=True):
         metavar="N", type=click.IntRange(min=0), help="Only the Pod of this rank."
     )
     container: str | None = option(
-        "-c", metavar="NAME", help="Name of the container.  [default: the first one]"
+        "-c",
+        metavar="NAME",
+        help="Name of the container.  [default: the init container that runs, else the first one]",
     )
     follow: bool = option("-f", help="Keep printing new lines until the containers end.")
     tail: int | None = option(
@@ -91,8 +93,8 @@ def _has_started(pod: Mapping[str, Any], container: str) -> bool:
 
 
 def _container(pod: Mapping[str, Any], options: _Options) -> str:
-    name: str = options.container or pod["spec"]["containers"][0]["name"]
-    return name
+    main: str = pod["spec"]["containers"][0]["name"]
+    return options.container or pod_status.running_init(pod) or main
 
 
 def rank_of(pod: Mapping[str, Any]) -> int | None:

@@ -44,12 +44,15 @@ def command(_ctx: click.Context, options: _Options) -> None:
     from etcompile.status import seen
     from etcompile.status.documents import explanation_value
     from etcompile.status.explanations import explanations
+    from etcompile.status.reader import with_logs
     from etcompile.status.text import clock
 
     with options.connection.connect(options.namespace) as cluster:
         view = seen(cluster, options.job, cluster.namespace)
         pods = (value for value in view.objects.values() if value["kind"] == "Pod")
         waiting = [p for p in pods if (unscheduled(p) or {}).get("reason") == "Unschedulable"]
+        found = explanations(view.objects.values(), None, view.watchers, view.services)
+        found = [with_logs(cluster, view, why) for why in found]
         capacity = ""
         if waiting and options.output == "text":
             from etcompile.operations.cluster_capacity import waits_for
@@ -60,7 +63,7 @@ def command(_ctx: click.Context, options: _Options) -> None:
         "markdown": texts.explanation_markdown,
         "html": texts.explanation_page,
     }
-    for why in explanations(view.objects.values(), None, view.watchers, view.services):
+    for why in found:
         if options.output == "json":
             write(json.dumps(shown_value(explanation_value(why)), indent=2) + "\n")
         else:

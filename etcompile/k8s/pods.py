@@ -191,6 +191,12 @@ def is_running(container: Mapping[str, Any]) -> bool:
     return "running" in (container.get("state") or {})
 
 
+def running_init(pod: Object) -> str:
+    """Return the name of the init container that a Pod is at; empty if it has begun, or none."""
+    names = [init.get("name") for init in init_containers(pod) if is_running(init)]
+    return str(names[-1]) if names and status_of(pod).get("phase") == "Pending" else ""
+
+
 def started_at(container: Mapping[str, Any]) -> str:
     """When a container was started that runs, in the kubelet's words; empty if it does not run."""
     return str(((container.get("state") or {}).get("running") or {}).get("startedAt") or "")

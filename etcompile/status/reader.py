@@ -18,7 +18,7 @@ from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.objects import LiveObject
-from etcompile.k8s.pods import KUBECTL_NAMES
+from etcompile.k8s.pods import KUBECTL_NAMES, running_init
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.controller.informer import Informer, Name
 from etcompile.kubeapi.errors import ClusterError
@@ -27,11 +27,13 @@ from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END, WATCHES
 from etcompile.plan import applysets
 from etcompile.plan.step import ObjectRef
 from etcompile.rollout.live import Live
+from etcompile.status.explanations import Explanation
 from etcompile.status.job_status import is_config, jobs_among, statuses, watchers
-from etcompile.status.values import JobStatus
+from etcompile.status.values import JobStatus, Replica
 
 _KINDS = (("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"))
 _WATCHERS = (HOSTS_END, STATUS_END)
+_MOST_LOGS = 8
 _TOGETHER = 0.1
 """Seconds within which changes count as one: a job of a thousand Pods starts in a few looks."""
 
@@ -155,6 +157,24 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
     view = Seen(named.name, named.namespace, named.pod) if named else Seen(None, namespace)
     view.read(cluster)
     return view
+
+
+def with_logs(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
+    """Add what only logs say: why the init containers wait that replicas are at.
+
+    What cannot be read is left out: that right is not needed for the rest.
+    """
+    held: list[Replica] = []
+    for replica in why.held:
+        pod = view.objects.get(("Pod", why.status.namespace, replica.name), {})
+        name, last = running_init(pod), ""
+        if name and len(held) < _MOST_LOGS:
+            with contextlib.suppress(ClusterError, IndexError):
+                last = [*cluster.log(replica.name, name, why.status.namespace, tail=1)][-1]
+        said = f"container {name}: {last.removeprefix('etcompile: ')}"
+        message = f"{replica.message}; {said}" if replica.message else said
+        held.append(structs.replace(replica, message=message) if last else replica)
+    return structs.replace(why, held=tuple(held))
 
 
 def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:

@@ -10,7 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from etcompile.cli.logs import rank_of
+from etcompile.k8s.pods import running_init
 from etcompile.kubeapi import connect
+from etcompile.status.explanations import explanations
+from etcompile.status.reader import Seen, with_logs
+from specs import kubeflow_job
+from status.explained import objects
 
 LOG = b"epoch 1\n\npassword=hunter2hunter2\n\x1b[31mred\nthe end without a line break"
 
@@ -65,6 +70,23 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
     yield file
     server.shutdown()
     server.server_close()
+
+
+def test_log_of_a_running_init_container_says_what_a_pod_waits_for(kubeconfig: Path) -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
+    pod = next(value for value in values if value["metadata"]["name"] == "mnist-worker-0")
+    name = "wait-for-workers"
+    init = {"name": name, "state": {"running": {}}}
+    pod["status"] = {"phase": "Pending", "initContainerStatuses": [init]}
+    assert running_init(pod) == name
+    assert running_init({**pod, "status": {**pod["status"], "phase": "Running"}}) == ""
+    [why] = explanations(values)
+    with connect(kubeconfig=str(kubeconfig)) as cluster:
+        view = Seen("mnist", "ml", objects={("Pod", "ml", "mnist-worker-0"): pod})
+        held = {replica.name: replica for replica in with_logs(cluster, view, why).held}
+    last = LOG.decode().splitlines()[-1]
+    assert held["mnist-worker-0"].message.endswith(f"container {name}: {last}")
+    assert last not in held["mnist-master-0"].message
 
 
 @pytest.mark.parametrize("follow", [False, True])

@@ -6,6 +6,7 @@ uses none of them costs nothing.
 
 from etcompile.watch.listeners import (
     failures,
+    first_failure,
     hangs,
     in_place,
     kueue,
@@ -19,6 +20,7 @@ LISTENERS = (
     hangs.LISTENER,
     kueue.LISTENER,
     failures.LISTENER,
+    first_failure.LISTENER,
     nodes.LISTENER,
     timeline.LISTENER,
     removal.LISTENER,

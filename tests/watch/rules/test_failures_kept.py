@@ -59,6 +59,21 @@ def test_events_and_record_explain_a_failure_as_why_does() -> None:
     assert alone.told("PodReplaced")[1].message.startswith("ended with exit code 3: recreating")
 
 
+def test_record_and_event_name_the_failure_that_others_followed_from() -> None:
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3})
+    for replicas in document["spec"]["pytorchReplicaSpecs"].values():
+        replicas["restartPolicy"] = "Never"
+    alone = World(document)
+    gang = together()
+    for world in (alone, gang):
+        fails(world, "mnist-worker-0", tail=LOST)
+        fails(world, "mnist-worker-2", 137, reason="OOMKilled")
+        world.settle()
+        words = "mnist-worker-2: ran out of memory (OOMKilled, exit code 137, SIGKILL)"
+        assert world.record.message.startswith(words), world.record
+    assert alone.told("JobFailed")[0].message.startswith(words)
+
+
 def test_failure_reported_late_belongs_to_the_attempt_that_it_ended() -> None:
     world = together()
     fails(world, "mnist-worker-0", tail=LOST)
