@@ -367,7 +367,8 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
                 text = lines[number][1]
                 # TensorFlow names the node and its frames before it says what happened.
                 is_between = is_unfinished and len(said) == 1 and not _named(text)
-                is_between = is_between and (not text or bool(_named(text, "ignored")))
+                is_frame = text.startswith("      ") or bool(_named(text, "ignored"))
+                is_between = is_between and (not text or is_frame)
                 if not is_between and not _continues(text, name):
                     break
                 said += [] if is_between else [text]
@@ -398,8 +399,10 @@ def _end_of_frames(lines: Sequence[tuple[int, str]], number: int, margin: int) -
 def _is_between_frames(lines: Sequence[tuple[int, str]], number: int) -> bool:
     """Whether a line heads the frames of another process, or another pipe's came between them."""
     line, after = lines[number][1], lines[number + 1][1]
-    is_exception = ":" in line or _shape("bare exception").match(line)
-    return after.startswith('  File "') or (after.startswith("    ") and not is_exception)
+    if ":" in line or _shape("bare exception").match(line):
+        return after.startswith('  File "')
+    is_frame = after.startswith(("    ", '  File "'))
+    return is_frame or _shape("bare exception").match(after) is not None
 
 
 def _indent(line: str) -> int:
