@@ -9,19 +9,21 @@ from msgspec import structs
 from etcompile.failures.log import FailureLog, first_causes
 from etcompile.watch.core.actions import EmitEvent
 from etcompile.watch.core.listener import Listener, Outcome
+from etcompile.watch.core.replicas import why
 
 
 def _after(outcome: Outcome) -> Outcome:
     log: FailureLog | None = outcome.facts.get("failures")
     record, attempt = outcome.record, outcome.previous.attempt
     first = first_causes(log.failures).get(attempt) if log is not None else None
-    pod, _, what = record.message.partition(": ")
-    names = {loss.name for loss in outcome.losses} | {*outcome.view.pods}
-    is_new = record.message != outcome.previous.message
-    if not is_new or first is None or first.pod == pod or pod not in names:
+    if first is None:
         return outcome
-    _, comma, restarts = what.partition(", after ")
-    message = f"{first.pod}: {first.in_words}{comma}{restarts}"
+    message = record.message
+    for loss in outcome.losses:
+        words = why(loss.role, loss.cause or "failed", loss.last)
+        message = message.replace(f"{loss.name}: {words}", f"{first.pod}: {first.in_words}")
+    if message == record.message:
+        return outcome
     actions = tuple(
         structs.replace(action, message=message)
         if isinstance(action, EmitEvent) and action.message == record.message
