@@ -73,7 +73,7 @@ def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
     from etcompile.cli.main import reader_is_gone
     from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.status import ENDED, follow
-    from etcompile.status.text import changes, clock, reason_lines
+    from etcompile.status.text import changes, clock, reason_lines, together
 
     before: list[JobStatus] = []
     if options.output == "text":
@@ -81,7 +81,8 @@ def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
         write(_text(view, before, color=colored(options.color, sys.stdout)) + "\n")
     for look in itertools.chain([view], follow(cluster, view)):
         jobs, at = look.statuses(), clock()
-        for change in changes(before, jobs):
+        found = [*changes(before, jobs)]
+        for change in found if options.output == "json" else together(found):
             if options.output == "json":
                 value = {"ts": at.isoformat(timespec="milliseconds")} | to_builtins(change)
                 write(json.dumps(shown_value(value)) + "\n")

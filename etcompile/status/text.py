@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -202,7 +203,11 @@ def changes(before: Iterable[JobStatus], after: Iterable[JobStatus]) -> Iterator
         was, facts = _facts(last) if last is not None else {}, _facts(now)
         for thing, (status, reason, compared) in facts.items():
             earlier = was.get(thing)
-            if earlier is None or earlier[2] != compared:
+            if thing[0] == "event":  # one line for all objects that are new in it
+                seen = earlier[2] if earlier is not None else ()
+                if new := [name for name in compared if name not in seen]:
+                    yield Change(job, f"event of {some(new)}", "", status, reason)
+            elif earlier is None or earlier[2] != compared:
                 yield Change(job, thing[0], earlier[0] if earlier else "", status, reason)
         for name, more in was.keys() - facts.keys():
             if name.startswith("Pod/"):
@@ -211,12 +216,12 @@ def changes(before: Iterable[JobStatus], after: Iterable[JobStatus]) -> Iterator
         yield Change(f"{gone.namespace}/{gone.name}", "job", gone.phase, "Deleted")
 
 
-def _facts(job: JobStatus) -> dict[tuple[str, str], tuple[str, str, object]]:
+def _facts(job: JobStatus) -> dict[tuple[str, str], tuple[str, str, Any]]:
     """What is said of a job and of what belongs to it: a status, a reason, and what is compared.
 
     Events are told apart by their words, everything else by its name.
     """
-    facts: dict[tuple[str, str], tuple[str, str, object]] = {}
+    facts: dict[tuple[str, str], tuple[str, str, Any]] = {}
     facts["job", ""] = job.phase, job.because, job.phase
     for replica in job.replicas:
         restarts = f"restarts: {replica.restarts}" if replica.restarts else ""
@@ -230,6 +235,22 @@ def _facts(job: JobStatus) -> dict[tuple[str, str], tuple[str, str, object]]:
         count = f"{len(job.hosts.names)} ({source})"
         facts["hosts", ""] = count, some(job.hosts.names), job.hosts
     for event in reversed(job.events):
-        words = f"{event.reason}: {event.message}"
-        facts[f"event of {some(event.objects)}", words] = event.reason, event.message, None
+        name = event.objects[0].partition("/")[2]
+        words = f"{event.reason}: {event.message.replace(name, '*')}"
+        facts["event", words] = event.reason, event.message, event.objects
     return facts
+
+
+def together(changes: Iterable[Change]) -> list[Change]:
+    """Join the changes of Pods that differ in nothing but the Pod, for people."""
+    groups: dict[Change, list[Change]] = {}
+    for change in changes:
+        pod = change.object.removeprefix("Pod/")
+        words = change.reason.replace(pod, "*")
+        is_pod = pod != change.object
+        same = structs.replace(change, object="Pod/", reason=words) if is_pod else change
+        groups.setdefault(same, []).append(change)
+    return [
+        structs.replace(group[0], object=some(change.object for change in group))
+        for group in groups.values()
+    ]

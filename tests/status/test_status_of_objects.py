@@ -16,8 +16,8 @@ from etcompile.status.explanation_text import explanation_text
 from etcompile.status.explanations import explanations
 from etcompile.status.job_status import watchers
 from etcompile.status.replicas import labelled_replica
-from etcompile.status.text import age, changes, job_text, jobs_text, reason_lines
-from specs import elastic_job, training_job
+from etcompile.status.text import age, changes, job_text, jobs_text, reason_lines, together
+from specs import compiled, elastic_job, kubeflow_job, training_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -362,3 +362,35 @@ def test_an_ended_run_needs_no_watcher():
     values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     (found,) = statuses(values, 0, {})
     assert (found.phase, found.unwatched_since) == ("Succeeded", None)
+
+
+def test_watch_prints_a_line_for_pods_that_change_alike_and_for_new_objects_of_an_event() -> None:
+    values = [
+        *compiled(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 64}), namespace="ml").objects
+    ]
+    workers = [v for v in values if v["kind"] == "Pod" and "worker" in v["metadata"]["name"]]
+
+    def seen(phase: str, reporting: int) -> list[JobStatus]:
+        for worker in workers:
+            worker["status"] = {"phase": phase, "reason": "Evicted" if phase == "Failed" else ""}
+        events = [
+            {
+                "kind": "Event",
+                "metadata": {"name": f"e{number}", "namespace": "ml"},
+                "involvedObject": {"kind": "Pod", "name": (name := worker["metadata"]["name"])},
+                "reason": "PodReplaced",
+                "message": f"{name} was lost: recreating it",
+                "lastTimestamp": "2026-11-23T10:00:00Z",
+            }
+            for number, worker in enumerate(workers[:reporting])
+        ]
+        return statuses([*values, *events])
+
+    before, after, later = seen("Running", 0), seen("Failed", 2), seen("Failed", 5)
+    lines = [str(change) for change in together(changes(before, after))]
+    assert len([line for line in lines if " Pod/" in line and "event" not in line]) == 1, lines
+    assert "Pod/mnist-worker-0, Pod/mnist-worker-1, Pod/mnist-worker-2 and 61 more" in lines[1]
+    assert len(lines) <= 4, lines
+    [event] = changes(after, later)
+    assert event.object == "event of Pod/mnist-worker-4, Pod/mnist-worker-3, Pod/mnist-worker-2"
+    assert [*changes(later, later)] == []
