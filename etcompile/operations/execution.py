@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
 from msgspec import Struct, structs
@@ -89,10 +90,13 @@ def execute(
         return known
     sets = Inventories(cluster, proposal)
     writer = Writer(cluster, proposal, sets.id)
-    against = denied(cluster, plan, choices.concurrency, waits=choices.wait != "none")
-    against += sets.refusals() or refusals(
-        cluster, proposal, writer, choices.concurrency, dry_run=dry_run
-    )
+    with ThreadPoolExecutor(1) as pool:  # rights take as long as dry runs
+        waits = choices.wait != "none"
+        rights = pool.submit(denied, cluster, plan, choices.concurrency, waits=waits)
+        others = sets.refusals() or refusals(
+            cluster, proposal, writer, choices.concurrency, dry_run=dry_run
+        )
+    against = [*rights.result(), *others]
     if not against and not dry_run:
         against = sets.take(choices.concurrency)
     if against or dry_run:
