@@ -129,15 +129,23 @@ def run_state(placement: Placement, before: Before, now: float) -> RunState:
     """Say what has become of a run and each of its replicas."""
     record, pruned = before.record, _pruned_until(placement.view)
     gang, restarting = frozenset(record.gang), record.phase == "Restarting"
+    judged = gang | before.lost
     replicas = []
     for replica in placement.replicas:
-        written = record.replica(replica.key)
+        written, pod = record.replica(replica.key), replica.pod
+        if (
+            pod is not None
+            and (pod.phase == "Running" and not pod.deleting and pod.uid not in judged)
+            and not (written.lost or written.completed)
+        ):
+            replicas.append(replica)  # as most: it is there
+            continue
         place = _place(replica, gang)
         state = _state(replica, place, _written(replica, place, written), restarting=restarting)
         if state is not None:
             replicas.append(structs.replace(replica, state=state))
-        elif replica.pod is not None:
-            replicas.append(_with_pod(placement, replica, replica.pod, before))
+        elif pod is not None:
+            replicas.append(_with_pod(placement, replica, pod, before))
         else:
             replicas.append(_without_pod(placement.view, replica, record, pruned))
     return RunState(placement, record, now, tuple(replicas), before)
