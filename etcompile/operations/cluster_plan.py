@@ -1,5 +1,6 @@
 """A compilation and a cluster to a proposal: what `diff` shows, and `apply` and `delete` do."""
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -15,8 +16,9 @@ from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.names import is_label
 from etcompile.k8s.objects import Object, is_true, status_of
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.protocol import STORED_JOB, hosts_name
+from etcompile.model.protocol import STORED_JOB, hosts_name, status_name
 from etcompile.model.run_identity import is_only_another_run
+from etcompile.model.run_record import read_record
 from etcompile.operations.declarations import declarations
 from etcompile.plan import applysets
 from etcompile.plan.applysets import (
@@ -28,7 +30,7 @@ from etcompile.plan.applysets import (
     other_repository,
     other_set,
 )
-from etcompile.plan.owners import is_member, names_of_config, other_job
+from etcompile.plan.owners import is_member, names_of_config, other_job, run
 from etcompile.plan.planner import PRUNE, Watched, plan
 from etcompile.plan.quotas import within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
@@ -137,15 +139,25 @@ class _Inventories:
             for group in compilation.groups
             if group.name
         }
-        hosts = {
-            group.title: structs.replace(refs[group.title], name=hosts_name(group.name))
-            for group in compilation.groups
-            if group.name and group.listed
-        }
         self.ids = {title: applysets.applyset_id(ref) for title, ref in refs.items()}
-        maps = live.get([*refs.values(), *hosts.values()])
+        jobs = [group for group in compilation.groups if group.name]
+        names = {
+            group.title: [
+                structs.replace(refs[group.title], name=name_of(group.name or ""))
+                for name_of in (status_name, hosts_name)[: 1 + bool(group.listed)]
+            ]
+            for group in jobs
+        }
+        maps = live.get([*refs.values(), *itertools.chain.from_iterable(names.values())])
         existing = {reference(value).key: value for value in maps}
-        self.watched = {title: Watched(hosts=existing.get(ref.key)) for title, ref in hosts.items()}
+        self.watched = {}
+        for group in jobs:
+            status, *hosts = (existing.get(ref.key) for ref in names[group.title])
+            record = read_record((status or {}).get("data") or {})
+            is_over = record is not None and record.ended and record.run in map(run, group.objects)
+            self.watched[group.title] = Watched(
+                next(iter(hosts), None), record if is_over else None
+            )
         self.parents = {
             title: existing[ref.key]
             for title, ref in refs.items()
@@ -264,6 +276,7 @@ def apply_proposal(
             rights=rights,
             secrets={reference(value): value for value in secrets},
             deciding={group.title: group.deciding for group in compilation.groups if group.title},
+            ended={job: of.ended for job, of in sets.watched.items() if job and of.ended},
             seen=seen,
             remaining={**members_left(proposed), **orphaned},
             accepted=frozenset(server.accepted),

@@ -15,6 +15,7 @@ from etcompile.k8s.managedfields import Ownership, last_written, ownership
 from etcompile.k8s.objects import Object, is_going, what_keeps
 from etcompile.k8s.path import keyed, mapping_at, overlap
 from etcompile.model.protocol import JOB_LABEL, MANAGER, ROLE_LABEL, is_config
+from etcompile.model.run_record import RunRecord
 from etcompile.plan import owners
 from etcompile.plan.applysets import INVENTORY_ID, PART_OF
 from etcompile.plan.comparison import NOBODY, compared
@@ -58,9 +59,11 @@ class Watched(Struct, frozen=True):
 
     Args:
         hosts: The ConfigMap of the live host lists.
+        ended: The record of the declared run, if that is over: it has all the Pods that it needs.
     """
 
     hosts: Object | None = None
+    ended: RunRecord | None = None
 
 
 _UNWATCHED: Mapping[str | None, Watched] = {}
@@ -148,7 +151,12 @@ def plan(
     titles = {group.inventory: group.job for group in groups if group.inventory}
     drafts: list[Draft] = []
     for key, (value, group) in wanted.items():
-        for step in matches.get(key) or [created(value, reference(value))]:
+        steps = matches.get(key) or [created(value, reference(value))]
+        record = watched.get(group.job, Watched()).ended
+        if record and owners.run(value) and steps[-1].action == "create":
+            why = f"its run has {record.phase.lower()}; `etcompile restart` runs it again"
+            steps = [unmanaged(steps[-1], why)]
+        for step in steps:
             if group.job in others and step.action == "wait":
                 continue
             placed = structs.replace(step, job=group.job, origin=group.origin)
@@ -174,8 +182,8 @@ def plan(
         drafts = held(drafts, read_pods, namespace, jobs)
     waits = {group.job: group.waits for group in groups}
     acting = in_turn(ordered(drafts, waits, late, math.ceil(drain))) if drafts else []
-    steps = (*acting, *(draft.step for draft in idle))
-    return Plan(steps, against, context, namespace if against == "cluster" else None)
+    every = (*acting, *(draft.step for draft in idle))
+    return Plan(every, against, context, namespace if against == "cluster" else None)
 
 
 def _matched(

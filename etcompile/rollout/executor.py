@@ -77,6 +77,7 @@ class Rollout:
             cluster.namespace,
             seen=proposal.seen,
             deciding=proposal.deciding,
+            ended=proposal.ended,
             ahead=cluster.now() - time.monotonic(),
         )
         self._watches = Watches(cluster, part, self._queue.put)

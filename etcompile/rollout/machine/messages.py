@@ -13,6 +13,7 @@ from etcompile.exitcodes import CLUSTER, INTERRUPTED, NOT_READY
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
+from etcompile.model.run_record import RunRecord
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import IDLE, ObjectRef, Plan, Step
 from etcompile.rollout.machine.reasons import ObjectState
@@ -61,6 +62,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
         before: Plans that are done first, one after the other; if one fails, the rest is not done.
         pause: Seconds between two of them.
         deciding: By job, the Pods whose success is that of the run (`JobObjects.deciding`).
+        ended: By job, the record of its run, if that is over.
         remaining: By job, members of its ApplySet that are not declared and stay; None for those
             that the plan leaves alone.
         accepted: The objects whose planned update the API server has accepted in a dry run.
@@ -74,6 +76,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     pause: float = 0.0
     secrets: Mapping[ObjectRef, Object] = field(default_factory=dict)
     deciding: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    ended: Mapping[str, RunRecord] = field(default_factory=dict)
     seen: Mapping[Key, ObjectState] = field(default_factory=dict)
     remaining: Mapping[str, Sequence[ObjectRef]] | None = None
     accepted: frozenset[ObjectRef] = frozenset()

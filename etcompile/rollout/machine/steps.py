@@ -22,6 +22,7 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile.k8s.path import mapping_at
+from etcompile.model.run_record import RunRecord
 from etcompile.plan.schedule import DRAIN, Schedule, drains
 from etcompile.plan.step import IDLE, MAKES, Plan, Step
 from etcompile.rollout.machine.messages import (
@@ -115,6 +116,7 @@ class Machine:
         *,
         seen: Mapping[Key, ObjectState] | None = None,
         deciding: Mapping[str, tuple[tuple[str, ...], ...]] | None = None,
+        ended: Mapping[str, RunRecord] | None = None,
         ahead: float = 0.0,
     ) -> None:
         self._plan = plan
@@ -143,6 +145,7 @@ class Machine:
             command=self._commands.append,
             seen=seen or {},
             deciding=deciding or {},
+            ended=ended or {},
             until_end=choices.wait == "complete",
         )
 

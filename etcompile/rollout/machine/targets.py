@@ -11,6 +11,8 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from etcompile.k8s.objects import Object
+from etcompile.model.protocol import status_name
+from etcompile.model.run_record import RunRecord
 from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import (
     Command,
@@ -132,6 +134,7 @@ class Targets:
         changed: Is called for each target whose state has changed, or may have.
         command: Takes what has to be done: to follow objects, and to say something of one.
         deciding: By job, sets of names of which all in one must end for the run to succeed.
+        ended: By job, the record of its run, if that is over: nothing waits for its Pods.
         until_end: Wait for the end of runs; else to be ready is enough.
     """
 
@@ -145,6 +148,7 @@ class Targets:
         command: Callable[[Command], None],
         seen: Mapping[Key, ObjectState],
         deciding: Mapping[str, tuple[tuple[str, ...], ...]],
+        ended: Mapping[str, RunRecord],
         until_end: bool,
     ) -> None:
         self._plan = plan
@@ -154,6 +158,7 @@ class Targets:
         self._command = command
         self._before = seen
         self._deciding = deciding if until_end else {}
+        self._ended = ended
         self._deciders = {
             job: {name for group in groups for name in group} for job, groups in deciding.items()
         }
@@ -287,7 +292,15 @@ class Targets:
                     self._command(FollowEvents(target.key[2]))
 
     def unready(self) -> Iterator[Unready]:
-        """The objects that are not as they should be."""
+        """The objects that are not as they should be, and the records of runs that have failed."""
+        for job, record in self._ended.items() if self._waits else ():
+            if record.phase == "Failed":
+                where, _, name = job.rpartition("/")
+                ref = ObjectRef("v1", "ConfigMap", where, status_name(name))
+                words = ": ".join(
+                    filter(None, ("the run has failed", record.reason, record.message))
+                )
+                yield Unready(ref, words, failed=True, job=job, over=True)
         # A job whose other Pods work is not to be restarted, unless its run has failed.
         working = {
             target.job
@@ -303,6 +316,8 @@ class Targets:
                 yield Unready(target.ref, words, failed, target.job, over)
 
     def _must_be_ready(self, step: Step) -> bool:
+        if step.ref.kind in _WORKLOADS and step.job in self._ended:
+            return False
         return has_rule(step.ref.kind) and (self._waits or is_barrier(step.ref.kind))
 
     def _target(self, step: Step, now: float) -> Target:

@@ -1,0 +1,142 @@
+"""What a watcher removes after the end of a run is no difference: `apply` agrees with `status`."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+from watched import eventually
+
+from etcompile.compiler import Options, compile  # noqa: A004
+from specs import elastic_job, kubeflow_job, mpi_job, training_job
+
+TYPES = {
+    "PyTorchJob": {"Master": 1, "Worker": 1},
+    "TFJob": {"Chief": 1, "Worker": 1},
+    "XGBoostJob": {"Master": 1, "Worker": 1},
+    "PaddleJob": {"Master": 1, "Worker": 1},
+    "JAXJob": {"Worker": 2},
+    "MXJob": {"Scheduler": 1, "Server": 1, "Worker": 1},
+}
+
+
+def documents(policy: str, namespace: str) -> list[dict]:
+    """A job of each kind with a policy for the Pods of a run that is over."""
+    limits = {"cleanPodPolicy": policy, "backoffLimit": 0}
+    jobs = {kind: kubeflow_job(kind, types, runPolicy=limits) for kind, types in TYPES.items()}
+    jobs |= {f"MPI{version}": mpi_job(version) for version in ("v1", "v2beta1")}
+    jobs["MPIv1"]["spec"]["runPolicy"] = limits
+    jobs["MPIv2beta1"]["spec"] |= {"runPolicy": limits, "slotsPerWorker": 1}
+    jobs["TrainingJob"] = training_job(cleanPodPolicy=policy)
+    jobs["ElasticJob"] = elastic_job()
+    for name, document in jobs.items():
+        document["metadata"] |= {"name": name.lower(), "namespace": namespace}
+        for types in document["spec"].values():
+            for replicas in types.values() if isinstance(types, dict) else ():
+                if isinstance(replicas, dict) and "template" in replicas:
+                    replicas.setdefault("restartPolicy", "Never")
+    return [*jobs.values()]
+
+
+@pytest.fixture
+def run(control_plane, namespace, tmp_path):
+    kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
+
+    def etcompile(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "etcompile", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+
+    return etcompile
+
+
+def launched(place) -> None:
+    """What the Job controller does: the Pod of a launcher that is a Job."""
+    for job in place.cluster.list(place.cluster.resource("batch/v1", "Job"), place.namespace).items:
+        name, template = job["metadata"]["name"], job["spec"]["template"]
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "controller": True, "name": name}
+        owner["uid"] = job["metadata"]["uid"]
+        metadata = {**template["metadata"], "name": f"{name}-x7k2p", "ownerReferences": [owner]}
+        spec = {**template["spec"], "serviceAccountName": "default"}
+        place.cluster.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {**metadata, "namespace": place.namespace},
+                "spec": spec,
+            }
+        )
+
+
+def job_failed(place, name: str) -> None:
+    """What the Job controller writes when it tries no more."""
+    reason = {"status": "True", "reason": "BackoffLimitExceeded"}
+    status = {
+        "startTime": "2026-01-01T00:00:00Z",
+        "failed": 1,
+        "conditions": [{"type": kind, **reason} for kind in ("FailureTarget", "Failed")],
+    }
+    jobs = place.cluster.resource("batch/v1", "Job")
+    place.cluster.patch(jobs, name, {"status": status}, place.namespace, subresource="status")
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "Failed"])
+@pytest.mark.parametrize("policy", ["None", "Running", "All"])
+def test_apply_agrees_with_status_about_a_run_that_is_over(
+    place, watching, run, tmp_path, namespace, policy, end
+):
+    jobs = documents(policy, namespace)
+    if end == "Failed":
+        jobs = [job for job in jobs if job["kind"] != "ElasticJob"]  # which replaces what fails
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "all.yaml").write_text(yaml.safe_dump_all(jobs))
+    groups = [group for group in compile([*jobs], Options()).groups if group.name]
+    assert len(groups) == len(jobs)
+    place.kubelets()
+    done = run("apply", "jobs", "--wait", "none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    launched(place)
+    watching()
+    names = [group.name for group in groups]
+    eventually(
+        lambda: all(
+            place.data(f"{name}-etcompile-status").get("phase") == "Running" for name in names
+        ),
+        90,
+    )
+    for group in groups:
+        for name in group.deciding[0]:
+            pod = name if place.pod(name) else f"{name}-x7k2p"
+            place.becomes(pod, end, 0 if end == "Succeeded" else 1)
+            if pod != name and end == "Failed":
+                job_failed(place, name)
+
+    def phases() -> dict[str, str]:
+        return {name: place.data(f"{name}-etcompile-status").get("phase") for name in names}
+
+    eventually(lambda: set(phases().values()) == {end}, 60, str(phases()))
+    left = place.pods().keys()
+    for name in names:
+        shown = json.loads(run("status", name, "-o", "json").stdout)
+        assert end in json.dumps(shown), name
+    before = len(place.writes("admin"))
+    differences = run("diff", "jobs")
+    assert differences.returncode == 0, differences.stdout + differences.stderr
+    for wait in ("ready", "complete"):
+        again = run("apply", "jobs", "--wait", wait, "--timeout", "20s")
+        assert again.returncode == (0 if end == "Succeeded" else 3), again.stdout + again.stderr
+        assert ("the run has failed" in again.stdout) == (end == "Failed")
+        assert "not known yet" not in again.stdout
+    assert place.pods().keys() <= left
+    created = [one for one in place.writes("admin")[before:] if one[1] in ("pods", "jobs")]
+    assert created == []
+    gone = run("delete", "jobs", "--timeout", "20s")
+    assert "kept: Pod" not in gone.stderr
