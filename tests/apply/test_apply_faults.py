@@ -1,7 +1,10 @@
 """What goes wrong between apply and the API server: it gets through, once, and says so."""
 
+import json
+
 import pytest
 
+from apply.kubelet import waiting
 from faultproxy import WRITE
 from specs import training_job
 
@@ -155,3 +158,18 @@ def test_watch_that_has_gone_silent_does_not_decide(run, job, kubelet, proxy, th
     done = run("apply", "jobs", "--timeout", "20s", KUBECONFIG=str(through))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Pod mnist-worker-0  ready" in done.stdout
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["writes", "only waits"])
+def test_denied_watch_is_never_refused_input(run, job, kubelet, proxy, through, first):
+    """An authorizer may say so in its own words."""
+    status = {"kind": "Status", "reason": "Forbidden", "code": 403, "message": "not on a Friday"}
+    proxy.add("status", path="watch=true", times=99, status=403, body=json.dumps(status))
+    job(replicas=1)
+    kubelet.let("mnist-*", waiting("ImagePullBackOff", "not found"))
+    if not first:
+        assert run("apply", "jobs", "--wait", "none").returncode == 0
+    done = run("apply", "jobs", KUBECONFIG=str(through))
+    assert done.returncode == 6, done.stdout + done.stderr
+    assert "not on a Friday" in done.stderr
+    assert ("created" in done.stdout) is first

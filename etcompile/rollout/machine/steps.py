@@ -131,6 +131,7 @@ class Machine:
         self._interrupted = self._timed_out = self._fatal = self._changed = False
         self._end: float | None = None
         self._looked: set[object] = set()
+        self._last_look = -_LAST_LOOK
         self._later = _later(plan)
         # Both follow from the states: the steps under way, and those that wait for an object.
         self._active: dict[str, Step] = {}
@@ -423,9 +424,10 @@ class Machine:
             match self._states[name]:
                 case Waiting("gone", until=float(until)) if soon >= until:
                     due.add(name)
-        if due - self._looked:
-            self._looked |= due
+        if due - self._looked and self._now - self._last_look >= _LAST_LOOK:
+            self._last_look = self._now
             self._commands.append(Look())
+        self._looked |= due
         if self._end is not None and self._now >= self._end and not self.stopping:
             self._timed_out = True
         if self.stopping:
