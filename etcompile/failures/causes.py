@@ -92,7 +92,6 @@ _LONGEST_LINE = 1000
 _LONGEST_WORDS = 300
 _LONGEST_BOX = 500
 _MESSAGE_LINES = 8  # after that of an exception, that may belong to its message
-_WHILE_WRAPPED = 60  # lines of other processes between the end of one and its launcher's words
 _BOX = 40  # lines of a message that a launcher puts between two rules
 _CONNECTIONS = frozenset(("Connection", "PeerLost", "Unreachable"))
 _WORDS = re.compile(r"[^\\^$.*+?{}\[\]()|]+")
@@ -285,7 +284,7 @@ def _last_words(lines: Sequence[tuple[int, str]], *, may_follow: bool) -> Iterat
     traceback may be followed by ordinary lines (`may_follow`): stdout is another pipe, is flushed
     late, and other threads write to it.
     """
-    patience, later, is_last = 0, list[str](), False
+    later, is_last = list[str](), False
     statements = [*_statements(lines)]
     for number, said in reversed([*enumerate(statements)]):
         words = said.words[0]
@@ -293,29 +292,25 @@ def _last_words(lines: Sequence[tuple[int, str]], *, may_follow: bool) -> Iterat
         went_on = not said.frames and _shape("survived").search(words)
         has_survived = went_on or (not said.frames and _shape("warning").search(words))
         is_own = said.is_exception and not _shape("wrapper").match(words)
-        if later and not is_own:
-            if went_on or is_last:
-                return
-            later.append(words)
-        elif later:
+        if later and is_own:
             if not is_last and _goes_on([s.words[0] for s in statements[:number]], later):
                 return
             is_last = True
             yield structs.replace(said, is_followed=True)
+        elif later and (went_on or is_last):
+            return
+        elif later:
+            later.append(words)
         elif (is_own or name) and not has_survived:
-            patience = _WHILE_WRAPPED if name == "RankEnded" and not is_own else 0
             yield said
         elif said.is_exception:
-            patience = _WHILE_WRAPPED
+            continue
         elif _shape("bare exception").match(words) and not has_survived:
             yield said
         elif "\n" not in words and words[:1] not in " \t" and not _named(words, "ignored"):
-            if patience == 0:
-                if went_on or not may_follow:
-                    return
-                later.append(words)
-            else:
-                patience -= 1
+            if went_on or not may_follow:
+                return
+            later.append(words)
 
 
 def _goes_on(before: Sequence[str], later: Sequence[str]) -> bool:
