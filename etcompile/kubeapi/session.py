@@ -40,6 +40,7 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 """A warning of the API server (RFC 7234 5.5.7)."""
 _MOST_WARNINGS = 100
 
+OBJECTS = msgspec.json.Decoder(dict[str, Any])
 # A thousand requests of a rollout have the same query, and few dates.
 _encoded = lru_cache(64)(urlencode)
 _parsed = lru_cache(4)(parsedate_to_datetime)
@@ -121,7 +122,7 @@ class Session:
             headers["Content-Type"], encoded = content, msgspec.json.encode(body)
         answer, data = self._answer(method, path, query, encoded, headers, repeats, largest=largest)
         try:
-            return msgspec.json.decode(data, type=dict)
+            return OBJECTS.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
             server = self.access.cluster.server
             raise ClusterError(

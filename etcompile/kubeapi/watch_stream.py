@@ -15,7 +15,7 @@ import urllib3
 from msgspec import Struct, field
 
 from etcompile.kubeapi.errors import status_error
-from etcompile.kubeapi.session import Session
+from etcompile.kubeapi.session import OBJECTS, Session
 
 # The API server sends a bookmark about every minute, so a connection without a byte for longer than
 # this is dead, whatever TCP says.
@@ -101,7 +101,7 @@ class Watch(Struct, eq=False, weakref=True):
             for chunk in response.read_chunked(decode_content=True):
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in filter(None, lines):
-                    event = msgspec.json.decode(line, type=dict)
+                    event = OBJECTS.decode(line)
                     value = event["object"]
                     if event["type"] == "ERROR":
                         raise status_error(value, f"GET {self.path}")
