@@ -33,7 +33,7 @@ from etcompile.model.protocol import (
     is_config,
     status_name,
 )
-from etcompile.model.run_record import KEYS, RUN
+from etcompile.model.run_record import KEYS, NOTES, RUN
 from etcompile.watch.core.reports import say
 from etcompile.watch.core.view import UNREAD, Gone, PodLog
 
@@ -337,13 +337,18 @@ class Store:
             self._forget_map(key, seen, slot)
             return known is not None
         reduced, problem = _slim(value, slot), ""
-        size = len(msgspec.json.encode(reduced))
+        size, cap = len(msgspec.json.encode(reduced)), self._caps["bytes"]
         if slot == "config" and len(reduced["data"].get(STORED_JOB, "")) > STORED_BYTES:
             problem = f"it is larger than {STORED_BYTES // 1024} KiB"
-        elif not self._caps["bytes"].take(key[0], (key, slot), size + _EACH):
+        if slot == "status" and not cap.fits(key[0], (key, slot), size + _EACH):
+            # What explains a failure must not cost the job its supervision.
+            say(logging.WARNING, key, "its log of failures is not read: its namespace has too many")
+            data = {k: text for k, text in reduced["data"].items() if k not in NOTES}
+            reduced, size = {**reduced, "data": data}, sum(map(len, data.values()))
+        if not problem and not cap.take(key[0], (key, slot), size + _EACH):
             problem = f"the ConfigMaps of its namespace's jobs have more than {_MAPS // _MIB} MiB"
         if problem:
-            self._caps["bytes"].release((key, slot))
+            cap.release((key, slot))
             metadata = {k: v for k, v in reduced["metadata"].items() if k != "annotations"}
             reduced = {"metadata": metadata, "data": {}}
         if known is None and slot == "config":
@@ -438,13 +443,19 @@ class _Cap:
 
     def take(self, namespace: str, owner: Hashable, size: int) -> bool:
         """Take so much for an owner, instead of what it had; false if that is too much."""
+        fits = self.fits(namespace, owner, size)
+        self.refused = self.refused or not fits
         self.release(owner)
-        if self._sums[namespace] + size > self._most:
-            self.refused = True
+        if not fits:
             return False
         self._taken[owner] = namespace, size
         self._sums[namespace] += size
         return True
+
+    def fits(self, namespace: str, owner: Hashable, size: int) -> bool:
+        """Return whether so much may be taken for an owner, instead of what it had."""
+        before = self._taken.get(owner, ("", 0))[1]
+        return self._sums[namespace] - before + size <= self._most
 
     def release(self, owner: Hashable) -> None:
         """Give back what an owner has taken, if anything."""

@@ -221,6 +221,19 @@ def test_namespace_beyond_the_cap_does_not_cost_others_their_jobs(monkeypatch):
     assert not refused.data
 
 
+def test_failures_beyond_the_cap_cost_no_job_its_record(monkeypatch):
+    monkeypatch.setattr("etcompile.watch.core.observe._MAPS", 250_000)
+    seen = Store(lambda _key: None)
+    for number in range(1, 9):
+        value = labelled(number, "ml", 100_000, "failures")
+        value["data"]["record"] = "x" * 1000
+        seen.saw_map(value)
+    statuses = [seen.job(("ml", f"j{number}")).status for number in range(1, 9)]
+    assert [one.problem for one in statuses] == [""] * 8
+    assert [len(one.data["record"]) for one in statuses] == [1000] * 8
+    assert ["failures" in one.data for one in statuses] == [True] * 2 + [False] * 6
+
+
 def test_job_beyond_the_cap_is_read_when_another_is_gone(monkeypatch):
     monkeypatch.setattr("etcompile.watch.core.observe._MAPS", 250_000)
     seen = Store(lambda _key: None)
