@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
@@ -140,3 +141,23 @@ def test_apply_agrees_with_status_about_a_run_that_is_over(
     assert created == []
     gone = run("delete", "jobs", "--timeout", "20s")
     assert "kept: Pod" not in gone.stderr
+
+
+@pytest.mark.parametrize("policy", ["Running", "All"])
+def test_a_wait_ends_with_the_run_whose_pods_the_watcher_removes(
+    place, watching, run, tmp_path, namespace, policy
+):
+    jobs = [job for job in documents(policy, namespace) if job["kind"] in ("TFJob", "TrainingJob")]
+    (tmp_path / "jobs.yaml").write_text(yaml.safe_dump_all(jobs))
+    place.kubelets()
+    watching()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(run, "apply", "jobs.yaml", "--wait", "complete", "--timeout", "120s")
+        for job, pod in (("tfjob", "tfjob-chief-0"), ("trainingjob", "trainingjob-launcher")):
+            status = f"{job}-etcompile-status"
+            eventually(lambda status=status: place.data(status).get("phase") == "Running", 90)
+            place.becomes(pod, "Succeeded", 0)
+        done = waiting.result()
+    assert done.returncode == 0, done.stdout + done.stderr
+    eventually(lambda: not [pod for pod in place.pods() if "worker" in pod], 30)
+    assert run("diff", "jobs.yaml").returncode == 0
