@@ -413,7 +413,8 @@ def left_over(live: Object, rights: Rights, inventories: Collection[str]) -> Ste
         return unmanaged(step, "it is not in the inventory")
     if is_going(live):
         if rights.prune and step.ref.kind == "Pod":  # what it needs is deleted after it
-            return structs.replace(step, action="wait", until="gone", why=_IS_GOING)
+            limit = 60 + (live["metadata"].get("deletionGracePeriodSeconds") or 0)
+            return structs.replace(step, action="wait", until="gone", why=_IS_GOING, limit=limit)
         return unmanaged(step, str(_IS_GOING[0]))
     if tool := owners.tracker(live):
         return unmanaged(step, f"{tool} manages it")
