@@ -94,6 +94,8 @@ _LONGEST_BOX = 500
 _MESSAGE_LINES = 8  # after that of an exception, that may belong to its message
 _BOX = 40  # lines of a message that a launcher puts between two rules
 _CONNECTIONS = frozenset(("Connection", "PeerLost", "Unreachable"))
+_PROCESS = re.compile(r"\[\[\d{1,9},\d{1,9}\],(\d{1,9})\]")
+"""How Open MPI names a process: its job, and its rank there."""
 _WORDS = re.compile(r"[^\\^$.*+?{}\[\]()|]+")
 _LONE = r"\w*-?(?:launcher|master|chief)\b"
 """The end of a Pod's name whose role has one Pod."""
@@ -450,7 +452,8 @@ def _shown(words: str, name: str, job: str) -> str:
         lines = [max(lines, key=lambda line: _says_to_whom(line, job))]
     elif name not in ("RankEnded", "Launcher", "Unauthorized"):
         lines = [next((line for line in lines if _named(line) == name), lines[0])]
-    return " ".join(" ".join(lines).split())[:_LONGEST_BOX]
+    words = " ".join(" ".join(lines).split())[:_LONGEST_BOX]
+    return _PROCESS.sub(r"rank \1", words)
 
 
 def _other_end(words: str, frames: str, job: str, name: str) -> str:

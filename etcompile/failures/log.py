@@ -321,7 +321,8 @@ def _by_node(
     for failure in new:
         cause = failure.cause
         # What has not said yet how it ended is counted when it does (`with_read`).
-        if not failure.node or failure.is_unread or cause.may_follow or cause.blame == "platform":
+        is_stopped = cause.blame == "platform" or cause.name in ("Stuck", PROBE_FAILED)
+        if not failure.node or failure.is_unread or cause.may_follow or is_stopped:
             continue
         counts = nodes.pop(failure.node, {})
         nodes[failure.node] = counts | {cause.name: counts.get(cause.name, 0) + 1}  # newest last

@@ -101,7 +101,8 @@ def sections(why: Explanation, now: datetime, lines: int) -> list[Section]:
         tail = _last_lines(first, lines)
         if not (tail or why.has_log or why.over):
             known.append("No watcher keeps what failed; this is what its Pod still says.")
-        title = "First to fail" if why.over else "Last failure"
+        title = "Last interruption" if first.cause.blame == "platform" else "Last failure"
+        title = "First to fail" if why.over else title
         last_lines = [shown(line.expandtabs()) for line in tail]
         parts.append(Section(title, _failure_line(first, now), known, last_lines))
         if followed := _what_followed(why.last):

@@ -119,6 +119,14 @@ def test_crash_after_a_clear_message_has_the_cause_of_the_message() -> None:
     assert cause_of("Error", 143, tail=full).name == "Terminated"
 
 
+def test_process_that_open_mpi_names_is_shown_as_its_rank() -> None:
+    rule = "-" * 74
+    box = "mpirun detected that one or more processes exited with non-zero status, thus causing"
+    process = "  Process name: [[13784,1],3]\n  Exit code:    7"
+    text = f"{rule}\n{box}\nthe job to end:\n\n{process}\n{rule}"
+    assert "Process name: rank 3 Exit code: 7" in cause_of("Error", 7, tail=text).line
+
+
 def test_every_cause_but_those_of_the_platform_has_advice() -> None:
     assert {c.name for c in known().causes if not c.advice and c.blame != "platform"} == {
         "NodeLost"  # `why` says more where such a Pod waits
