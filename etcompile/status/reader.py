@@ -16,9 +16,17 @@ from msgspec import Struct, field, structs
 from etcompile import frontends
 from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.diagnostics.spelling import probably
+from etcompile.failures.log import tail_of
 from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.objects import LiveObject
-from etcompile.k8s.pods import KUBECTL_NAMES, running_init
+from etcompile.k8s.pods import (
+    KUBECTL_NAMES,
+    containers,
+    ends,
+    init_containers,
+    running_init,
+    terminated,
+)
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.controller.informer import Informer, Name
 from etcompile.kubeapi.errors import ClusterError
@@ -34,6 +42,7 @@ from etcompile.status.values import JobStatus, Replica
 _KINDS = (("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"))
 _WATCHERS = (HOSTS_END, STATUS_END)
 _MOST_LOGS = 8
+_MOST_LINES = 120
 _TOGETHER = 0.1
 """Seconds within which changes count as one: a job of a thousand Pods starts in a few looks."""
 
@@ -174,7 +183,27 @@ def with_logs(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
         said = f"container {name}: {last.removeprefix('etcompile: ')}"
         message = f"{replica.message}; {said}" if replica.message else said
         held.append(structs.replace(replica, message=message) if last else replica)
-    return structs.replace(why, held=tuple(held))
+    return _with_tail(cluster, view, structs.replace(why, held=tuple(held)))
+
+
+def _with_tail(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
+    """Add the log of a first failure of unknown cause: the status of its Pod holds 2 KiB of it."""
+    first = why.last.first if why.last is not None else None
+    pod = view.objects.get(("Pod", why.status.namespace, first.pod)) if first else None
+    if first is None or pod is None or not first.cause.is_vague:
+        return why
+    for status in (*init_containers(pod), *containers(pod)):
+        uid = f"{pod['metadata']['uid']}.{status.get('name')}.{ends(status)}"
+        if first.uid == uid and terminated(status):
+            lines: list[str] = []
+            with contextlib.suppress(ClusterError):
+                where = first.pod, first.container, why.status.namespace
+                lines = [*cluster.log(*where, tail=_MOST_LINES)]
+            read = structs.replace(first, tail=tail_of("\n".join(lines)) or first.tail)
+            advice = (read.cause.advice if a == first.cause.advice else a for a in why.advice)
+            attempts = (structs.replace(why.attempts[0], first=read), *why.attempts[1:])
+            return structs.replace(why, attempts=attempts, advice=tuple(filter(None, advice)))
+    return why
 
 
 def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:

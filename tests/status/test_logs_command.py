@@ -17,6 +17,7 @@ from etcompile.status.reader import Seen, with_logs
 from specs import kubeflow_job
 from status.explained import objects
 
+FINISHED = "2026-11-23T10:00:00Z"
 LOG = b"epoch 1\n\npassword=hunter2hunter2\n\x1b[31mred\nthe end without a line break"
 
 
@@ -74,7 +75,8 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
 
 def test_log_of_a_running_init_container_says_what_a_pod_waits_for(kubeconfig: Path) -> None:
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
-    pod = next(value for value in values if value["metadata"]["name"] == "mnist-worker-0")
+    pod = values[-1]
+    assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "mnist-worker-0")
     name = "wait-for-workers"
     init = {"name": name, "state": {"running": {}}}
     pod["status"] = {"phase": "Pending", "initContainerStatuses": [init]}
@@ -87,6 +89,28 @@ def test_log_of_a_running_init_container_says_what_a_pod_waits_for(kubeconfig: P
     last = LOG.decode().splitlines()[-1]
     assert held["mnist-worker-0"].message.endswith(f"container {name}: {last}")
     assert last not in held["mnist-master-0"].message
+
+
+def test_log_of_the_first_failure_is_read_if_the_status_of_its_pod_is_too_short(
+    kubeconfig: Path,
+) -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
+    pod = values[-1]
+    assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "mnist-worker-0")
+    pod["metadata"]["uid"] = "u-1"
+    how = {"exitCode": 1, "reason": "Error", "message": "the end", "finishedAt": FINISHED}
+    main = {"name": "pytorch", "state": {"terminated": how}}
+    pod["status"] = {"phase": "Failed", "containerStatuses": [main]}
+    [why] = explanations(values)
+    assert why.last is not None
+    assert why.last.first.tail == "the end"
+    with connect(kubeconfig=str(kubeconfig)) as cluster:
+        view = Seen("mnist", "ml", objects={("Pod", "ml", "mnist-worker-0"): pod})
+        found = with_logs(cluster, view, why).last
+    assert found is not None
+    assert found.first.tail.startswith("epoch 1\n\npassword=")
+    assert found.first.tail.endswith("the end without a line break")
+    assert "hunter2" not in found.first.tail
 
 
 @pytest.mark.parametrize("follow", [False, True])
