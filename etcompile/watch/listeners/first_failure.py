@@ -19,7 +19,7 @@ def _after(outcome: Outcome) -> Outcome:
     if first is None:
         return outcome
     message = record.message
-    for loss in [one for one in outcome.losses if one.name != first.pod]:
+    for loss in (loss for loss in outcome.losses if loss.name != first.pod):
         words = why(loss.role, loss.cause or "failed", loss.last)
         message = message.replace(f"{loss.name}: {words}", f"{first.pod}: {first.in_words}")
     if message == record.message:
