@@ -257,9 +257,12 @@ class Lines:
         """Return how much is done, and what has been waited for longest, and how long."""
         done = f"{self._done:,} of {self._total:,} done"
         for first, (since, why) in self._waits.items():
-            pattern = _pattern(first, why)
-            waits = [(ref, reason) for ref, (_, reason) in self._waits.items()]
-            same = [(ref, reason) for ref, reason in waits if _pattern(ref, reason) == pattern]
+            kind, pattern = family(first), _pattern(first, why)
+            same = [
+                (ref, reason)
+                for ref, (_, reason) in self._waits.items()
+                if family(ref) == kind and _pattern(ref, reason) == pattern
+            ]
             return f"{done}, waiting {timedelta(0, round(now - since))} for {_words(same)}"
         return f"{done} after {timedelta(0, round(now - self._begun))}"
 
