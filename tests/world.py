@@ -448,8 +448,9 @@ class World:
                 pass
 
     def _reader(self) -> str | None:
-        """The UID of the launcher that reads the lists now."""
-        running = [pod.uid for pod in self.pods.values() if pod.phase == "Running"]
+        """The UID of the launcher that reads the lists now: one that is told to stop may stop."""
+        pods = self.pods.values()
+        running = [pod.uid for pod in pods if pod.phase == "Running" and not pod.deleting]
         roles = {role.name for role in self.job.roles if role.additions.reads_hosts}
         return next(
             (p.uid for p in self.pods.values() if p.role in roles and p.uid in running), None

@@ -81,6 +81,11 @@ class JobMemory(Struct):
         """Return whether it is too early for a request."""
         return bool(self._held) and self.clock() < self._held.get(request, (0, 0.0))[1]
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether a request that is still wanted failed, however soon it may be sent again."""
+        return bool(self._held)
+
     def wait(self) -> float | None:
         """Return the seconds until the first request that is held may be sent; None for none."""
         now = self.clock()

@@ -126,11 +126,11 @@ class Reconciler(Struct, frozen=True):
             reason, message = (UNREADABLE, f"cannot be read: {error}") if known else _BUG
             self._blocked(key, memory, reason, message)
             return now() + AFTER_A_BUG, "again"
-        wait = memory.wait()
-        if wait is None:
+        if not memory.is_refused:
             memory.failures = 0
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
+        wait = memory.wait() or 0.1  # none if its time is over by now
         return now() + wait if again is None else min(again, now() + wait), "again"
 
     def _settle(self, key: JobKey, memory: JobMemory, since: float) -> float | None:
@@ -192,7 +192,7 @@ class Reconciler(Struct, frozen=True):
                 continue
             if previous is not None and previous.run is None:
                 memory.unsupervised(ANOTHER_RUN)  # nobody can read any more what that was
-            elif memory.wait() is None and (lost := memory.supervised()) is not None:
+            elif not memory.is_refused and (lost := memory.supervised()) is not None:
                 first = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
                 message = f"supervised again after {lost:.1f} s" if lost else first
                 say(logging.INFO, key, message, reason="Supervised")

@@ -70,7 +70,7 @@ def test_pods_recreated_during_a_deletion_of_the_job_are_deleted_too(place, watc
     eventually(lambda: place.whole(9))
     for name in place.pods():
         place.cluster.delete(pods(place), name, grace=0)
-    eventually(lambda: len(made(place)) >= 9, why="nothing came back, so nothing is shown")
+    eventually(lambda: len(made(place)) >= 9, 60, "nothing came back, so nothing is shown")
     place.cluster.delete(maps(place), "bert-config")
     eventually(lambda: not [one for one in place.pods().values() if not going(one)])
 

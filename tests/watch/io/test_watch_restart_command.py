@@ -56,6 +56,7 @@ def test_restarted_job_has_a_new_run_that_the_watcher_supervises(place, watching
     place.fails("bert-worker-1")
     eventually(lambda: place.uid("bert-worker-1") not in ("", now["bert-worker-1"]))
     assert place.uid("bert-launcher") == now["bert-launcher"]
-    assert run("diff", "job.yaml").returncode == 0
+    unchanged = run("diff", "job.yaml")
+    assert unchanged.returncode == 0, unchanged.stdout
     place.becomes("bert-launcher", "Succeeded", 0)
     eventually(lambda: place.data("bert-etcompile-status").get("phase") == "Succeeded")

@@ -103,6 +103,12 @@ def test_ledger_reports_each_fact_once_and_forgets_what_is_resolved():
     assert memory.unsupervised() == {"Refused": 1}
     assert ledger.supervised() == 5.0
     assert memory.unsupervised() == {"Refused": 0}  # a series that vanishes ends no alert
+    ledger.failed(("create", "bert-worker-0"))
+    now[0] = 100.0
+    assert ledger.wait() is None, "it may be sent again"
+    assert ledger.is_refused, "and nobody has accepted it yet"
+    ledger.succeeded(("create", "bert-worker-0"))
+    assert not ledger.is_refused
     assert memory.forget(("ml", "bert")) is ledger
     assert memory.jobs() == {}
 
