@@ -248,10 +248,10 @@ def apply_proposal(
         beyond |= {reference(value).key: value for orphan in left for value in orphan.objects}
         versions |= {orphan.title: seen_version(orphan.inventory, now) for orphan in left}
     problems += _only_renamed(steps)
-    if compilation.declares_version:
-        declared, server_version = compilation.settings.kubernetes_version, cluster.version()
-        if not server_version.startswith(f"v{declared}."):
-            facts = {"declared": declared, "server": server_version}
+    with suppress(ClusterError):  # a user may not be allowed to read the version
+        declared = compilation.settings.kubernetes_version
+        if compilation.declares_version and not cluster.version().startswith(f"v{declared}."):
+            facts = {"declared": declared, "server": cluster.version()}
             problems.append(diagnose(codes.SERVER_VERSION, None, **facts))
     proposed = structs.replace(
         proposed, steps=tuple(steps), cluster=cluster_identity(cluster), job_set=job_set
