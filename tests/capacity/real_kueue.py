@@ -18,7 +18,12 @@ _QUEUE, _GATE = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/admission"
 
 
 class Kueue(Queues):
-    """Kueue alone; nodes and a scheduler are there."""
+    """Kueue alone; nodes and a scheduler are there.
+
+    It says of each Workload why it does not admit it, also if it has refused an equal one.
+    """
+
+    gates = ",SchedulingEquivalenceHashing=false"
 
     def _start(self) -> None:
         self._start_kueue()

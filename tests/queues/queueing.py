@@ -101,6 +101,8 @@ def on_own_plane(
 class Queues:
     """Kueue on a control plane, with nodes."""
 
+    gates = ""
+
     def __init__(self, plane: ControlPlane, programs: Programs, folder: Path) -> None:
         self.plane = plane
         self.programs = programs
@@ -290,7 +292,7 @@ class Queues:
             self.programs.kueue,
             f"--config={config}",
             f"--kubeconfig={self.kubeconfig}",
-            "--feature-gates=FailureRecoveryPolicy=true,VisibilityOnDemand=false",
+            f"--feature-gates=FailureRecoveryPolicy=true,VisibilityOnDemand=false{self.gates}",
         )
 
     def _serves(self, kinds: int) -> bool:

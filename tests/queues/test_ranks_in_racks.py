@@ -88,3 +88,5 @@ def test_ranks_of_one_rack_follow_each_other_also_after_a_failure(
         assert racks(job) == placed
     finally:
         job.close()
+    # Kueue does not look at a job again when one of another queue frees nodes.
+    until(lambda: not (job.pods() or queues.workloads(job.namespace)), job.describe)
