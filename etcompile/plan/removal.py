@@ -73,6 +73,7 @@ def removal(
     for job, value in belongings:
         step, metadata = structs.replace(deletion(value, reason), job=job), value["metadata"]
         references = metadata.get("ownerReferences") or ()
+        configs = config_names(job.rpartition("/")[2])
         if any(owner.get("controller") and owner.get("uid") in uids for owner in references):
             continue  # it ends with the Job that created it, whose deletion waits for that
         ends = references and is_going(value)
@@ -81,7 +82,12 @@ def removal(
             step = conflict(step, tracked, needs="adopt")
         elif ends:
             pass  # somebody has deleted the Job that created it
-        elif any(owner.get("uid") not in uids for owner in references):
+        elif any(
+            # Nobody need wait until the garbage collector misses the job's own ConfigMap.
+            owner.get("uid") not in uids
+            and not (owner.get("kind") == "ConfigMap" and owner.get("name") in configs)
+            for owner in references
+        ):
             step = unmanaged(step, f"it is deleted with its owner {owners.owner(value)}")
         else:
             step = owners.spared(step, value)

@@ -164,6 +164,24 @@ def test_the_inventory_of_a_job_that_somebody_else_removed_goes_too(
     assert "ConfigMap/etcompile-mnist" not in objects()
 
 
+def test_object_whose_owner_a_killed_delete_has_deleted_is_deleted(
+    run, job, kubelet, objects, control_plane, namespace
+):
+    job(replicas=1)
+    assert run("apply", "jobs").returncode == 0
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mnist-config"}
+    owner["uid"] = objects()["ConfigMap/mnist-config"]["metadata"]["uid"]
+    labels = {"etcompile.dev/job": "mnist"}
+    own = {"name": "mnist-etcompile-hosts", "labels": labels, "ownerReferences": [owner]}
+    control_plane.ask("POST", f"{maps}?fieldManager=etcompile-watcher", {"metadata": own})
+    control_plane.ask("DELETE", f"{maps}/mnist-config")
+    done = run("delete", "jobs")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "kept" not in done.stderr
+    assert objects() == {}
+
+
 @pytest.mark.parametrize("how", ["--dry-run", "--dry-run=server"])
 def test_a_dry_run_shows_what_would_go_and_deletes_nothing(run, job, kubelet, writes, how):
     job(replicas=1)
