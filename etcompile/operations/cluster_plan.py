@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.compiler import Compilation
+from etcompile.compiler import Compilation, JobObjects
 from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import Diagnostic, RefusedError, Severity, codes, diagnose
@@ -154,7 +154,7 @@ class _Inventories:
         for group in jobs:
             status, *hosts = (existing.get(ref.key) for ref in names[group.title])
             record = read_record((status or {}).get("data") or {})
-            is_over = record is not None and record.ended and record.run in map(run, group.objects)
+            is_over = record is not None and record.ended and _declares(group, record.run)
             self.watched[group.title] = Watched(
                 next(iter(hosts), None), record if is_over else None
             )
@@ -163,6 +163,11 @@ class _Inventories:
             for title, ref in refs.items()
             if ref.key in existing and applysets.is_parent(existing[ref.key], ref)
         }
+
+
+def _declares(group: JobObjects, spec_hash: str) -> bool:
+    """Whether the Pods of a job are declared to be of this run."""
+    return spec_hash in map(run, group.objects)
 
 
 def apply_proposal(
@@ -276,6 +281,11 @@ def apply_proposal(
             rights=rights,
             secrets={reference(value): value for value in secrets},
             deciding={group.title: group.deciding for group in compilation.groups if group.title},
+            runs={
+                group.title: partial(_declares, group)
+                for group in compilation.groups
+                if group.title
+            },
             ended={job: of.ended for job, of in sets.watched.items() if job and of.ended},
             seen=seen,
             remaining={**members_left(proposed), **orphaned},

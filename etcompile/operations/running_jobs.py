@@ -3,6 +3,7 @@
 A checkpoint is requested from the commands of the job directly, without the watcher.
 """
 
+import operator
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -112,6 +113,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         before=(removed, forgotten) if records else (removed,),
         pause=_NOTICED if records else 0.0,
         deciding={title: backend.deciding(run.job)},
+        runs={title: partial(operator.eq, run.spec_hash)},
         remaining={title: members},
         versions={title: version},
     )

@@ -22,7 +22,7 @@ from etcompile.rollout.machine.messages import (
     Command,
     Event,
     Follow,
-    FollowEvents,
+    FollowNotes,
     Interrupted,
     Look,
     Lost,
@@ -78,6 +78,8 @@ class Rollout:
             seen=proposal.seen,
             deciding=proposal.deciding,
             ended=proposal.ended,
+            # Before the last part, the record is that of the run before.
+            runs=proposal.runs if part is proposal.plan else {},
             ahead=cluster.now() - time.monotonic(),
         )
         self._watches = Watches(cluster, part, self._queue.put)
@@ -144,8 +146,8 @@ class Rollout:
                     self._backlog.append(command)
                 case StepEvent():
                     self._tell(structs.replace(command, moment=time.time()))
-                case FollowEvents(namespace):
-                    self._watches.follow_events(namespace)
+                case FollowNotes(kind, namespace):
+                    self._watches.follow_notes(kind, namespace)
                 case Look():
                     self._watches.look()
                 case Follow(ref, step, labels):

@@ -13,10 +13,11 @@ from etcompile.k8s.objects import LiveObject, is_going
 from etcompile.k8s.pods import containers, restarts
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.kubeapi.controller.informer import Informer
-from etcompile.model.protocol import JOB_LABEL
+from etcompile.model.protocol import JOB_LABEL, STATUS_END
+from etcompile.model.run_record import read_record
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout.live import live_object
-from etcompile.rollout.machine.messages import OURS, Hint, Listed, Lost, Place, Seen
+from etcompile.rollout.machine.messages import OURS, Hint, Listed, Lost, Place, RunEnded, Seen
 from etcompile.rollout.machine.reasons import READY, deleted, deleting, has_rule, object_state
 from etcompile.rollout.machine.targets import place_of
 
@@ -34,7 +35,10 @@ class Watches:
     """
 
     def __init__(
-        self, cluster: Cluster, plan: Plan, post: Callable[[Seen | Listed | Hint | Lost], None]
+        self,
+        cluster: Cluster,
+        plan: Plan,
+        post: Callable[[Seen | Listed | Hint | RunEnded | Lost], None],
     ) -> None:
         self._cluster = cluster
         self._post = post
@@ -83,21 +87,25 @@ class Watches:
             ),
         )
 
-    def follow_events(self, namespace: str) -> None:
-        """Has what Kubernetes Events say of objects of a namespace reported from now on."""
+    def follow_notes(self, kind: str, namespace: str) -> None:
+        """Has what Events or run records of a namespace say reported from now on."""
         if namespace:
-            place = "v1", "Event", namespace
-            explained = partial(self._explained, place)
-            # They only explain: who may not read them goes without.
+            changed, labels = (
+                (partial(self._explained, namespace), "")
+                if kind == "Event"
+                else (partial(self._recorded, namespace), JOB_LABEL)
+            )
             informer = Informer(
                 self._cluster,
-                *place,
-                explained,
-                failed=lambda error: error.expired,
+                *("v1", kind, namespace),
+                changed,
+                # Who may not read them goes without.
+                failed=lambda error: error.status not in (401, 403),
+                labels=labels,
                 limit=_PAGE,
                 renewal=_RENEWAL,
             )
-            self._start(place, informer)
+            self._start(("notes", kind, namespace), informer)
 
     def look(self) -> None:
         """Has all that is followed listed again."""
@@ -139,11 +147,17 @@ class Watches:
             # A Job does not say that its Pod fails again and again.
             self._post(Hint(place[2], owner["kind"], owner["name"], words, uid=owner["uid"]))
 
-    def _explained(self, place: Place, value: LiveObject, gone: bool) -> None:  # noqa: FBT001
+    def _recorded(self, namespace: str, value: LiveObject, gone: bool) -> None:  # noqa: FBT001
+        name = value["metadata"]["name"]
+        record = read_record(value.get("data") or {}) if name.endswith(STATUS_END) else None
+        if record is not None and record.ended and not gone:
+            self._post(RunEnded(namespace, name, record))
+
+    def _explained(self, namespace: str, value: LiveObject, gone: bool) -> None:  # noqa: FBT001
         unbound = value.get("reason") == "WaitForFirstConsumer"
         if gone or not (value.get("type") == "Warning" or unbound):
             return
         about = value.get("involvedObject") or {}
         kind, name = about.get("kind") or "", about.get("name") or ""
         text = " ".join(str(value.get("message") or value.get("reason") or "").split())[:_LONGEST]
-        self._post(Hint(place[2], kind, name, text, unbound, about.get("uid") or ""))
+        self._post(Hint(namespace, kind, name, text, unbound, about.get("uid") or ""))

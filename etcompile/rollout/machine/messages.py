@@ -3,7 +3,7 @@
 People and programs see `StepEvent` while it runs, and `Outcome` at its end.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field, structs
@@ -63,6 +63,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
         pause: Seconds between two of them.
         deciding: By job, the Pods whose success is that of the run (`JobObjects.deciding`).
         ended: By job, the record of its run, if that is over.
+        runs: By job, whether a run that a watcher has recorded as over is the declared one.
         remaining: By job, members of its ApplySet that are not declared and stay; None for those
             that the plan leaves alone.
         accepted: The objects whose planned update the API server has accepted in a dry run.
@@ -77,6 +78,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     secrets: Mapping[ObjectRef, Object] = field(default_factory=dict)
     deciding: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     ended: Mapping[str, RunRecord] = field(default_factory=dict)
+    runs: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
     seen: Mapping[Key, ObjectState] = field(default_factory=dict)
     remaining: Mapping[str, Sequence[ObjectRef]] | None = None
     accepted: frozenset[ObjectRef] = frozenset()
@@ -154,6 +156,14 @@ class Hint(Struct, frozen=True):
     uid: str = ""
 
 
+class RunEnded(Struct, frozen=True):
+    """A watcher has recorded that a run of a job is over."""
+
+    namespace: str
+    config_map: str
+    record: RunRecord
+
+
 class Lost(Struct, frozen=True):
     """Something that the rollout cannot do without failed.
 
@@ -174,7 +184,7 @@ class Tick(Struct, frozen=True):
     """Time has passed."""
 
 
-Event = Wrote | NotWritten | Seen | Listed | Hint | Lost | Interrupted | Tick
+Event = Wrote | NotWritten | Seen | Listed | Hint | RunEnded | Lost | Interrupted | Tick
 
 
 # Commands ----------------------------------------------------------------------------------------
@@ -201,9 +211,10 @@ class Follow(Struct, frozen=True):
     labels: Collection[str] | None = OURS
 
 
-class FollowEvents(Struct, frozen=True):
-    """Report from now on what Kubernetes Events say about objects of a namespace."""
+class FollowNotes(Struct, frozen=True):
+    """Report from now on what Events or run records of a namespace say, if they may be read."""
 
+    kind: Literal["Event", "ConfigMap"]
     namespace: str
 
 
@@ -226,7 +237,7 @@ class StepEvent(Struct, frozen=True):
     moment: float = 0.0
 
 
-Command = Write | Follow | FollowEvents | Look | StepEvent
+Command = Write | Follow | FollowNotes | Look | StepEvent
 
 
 # The end -----------------------------------------------------------------------------------------

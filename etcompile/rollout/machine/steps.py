@@ -16,7 +16,7 @@ not wait for an event stays as it is.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -40,6 +40,7 @@ from etcompile.rollout.machine.messages import (
     NotWritten,
     Outcome,
     Phase,
+    RunEnded,
     Seen,
     Status,
     StepEvent,
@@ -117,6 +118,7 @@ class Machine:
         seen: Mapping[Key, ObjectState] | None = None,
         deciding: Mapping[str, tuple[tuple[str, ...], ...]] | None = None,
         ended: Mapping[str, RunRecord] | None = None,
+        runs: Mapping[str, Callable[[str], bool]] | None = None,
         ahead: float = 0.0,
     ) -> None:
         self._plan = plan
@@ -147,6 +149,7 @@ class Machine:
             seen=seen or {},
             deciding=deciding or {},
             ended=ended or {},
+            runs=runs or {},
             until_end=choices.wait == "complete",
         )
 
@@ -183,6 +186,8 @@ class Machine:
                             self._gone(step)
             case Hint():
                 self._targets.hint(event, now)
+            case RunEnded():
+                self._targets.end(event)
             case Lost(ref, error, None):
                 # Nobody can say any more what happens: nothing new begins.
                 self._refusals.append(refusal(ref, error))

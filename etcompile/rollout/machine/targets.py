@@ -17,10 +17,11 @@ from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import (
     Command,
     Follow,
-    FollowEvents,
+    FollowNotes,
     Hint,
     Key,
     Place,
+    RunEnded,
     Seen,
     Status,
     StepEvent,
@@ -135,6 +136,7 @@ class Targets:
         command: Takes what has to be done: to follow objects, and to say something of one.
         deciding: By job, sets of names of which all in one must end for the run to succeed.
         ended: By job, the record of its run, if that is over: nothing waits for its Pods.
+        runs: By job, whether it declares a run.
         until_end: Wait for the end of runs; else to be ready is enough.
     """
 
@@ -149,6 +151,7 @@ class Targets:
         seen: Mapping[Key, ObjectState],
         deciding: Mapping[str, tuple[tuple[str, ...], ...]],
         ended: Mapping[str, RunRecord],
+        runs: Mapping[str, Callable[[str], bool]],
         until_end: bool,
     ) -> None:
         self._plan = plan
@@ -158,7 +161,8 @@ class Targets:
         self._command = command
         self._before = seen
         self._deciding = deciding if until_end else {}
-        self._ended = ended
+        self._ended = {**ended}
+        self._runs = runs if until_end else {}
         self._deciders = {
             job: {name for group in groups for name in group} for job, groups in deciding.items()
         }
@@ -190,6 +194,8 @@ class Targets:
 
     def resume(self, now: float) -> None:
         """Makes the unchanged objects targets: an earlier run may have ended before they were."""
+        for job in self._runs:
+            self._command(FollowNotes("ConfigMap", job.rpartition("/")[0] or self._namespace))
         for step in self._plan.steps:
             if step.action == "unchanged" and self._must_be_ready(step):
                 target = self._target(step, now)
@@ -264,6 +270,16 @@ class Targets:
             elif hint.kind == "PersistentVolumeClaim":
                 self._look(target, READY, now)
 
+    def end(self, event: RunEnded) -> None:
+        """Ends the wait for a run that a watcher has recorded as over."""
+        for job, declares in self._runs.items():
+            where, _, name = job.rpartition("/")
+            place = (where or self._namespace, status_name(name))
+            if place == (event.namespace, event.config_map) and declares(event.record.run):
+                self._ended[job] = event.record
+                for target in self._finish(job, success=event.record.phase == "Succeeded"):
+                    self._changed(target)
+
     def due(self, now: float) -> set[Key]:
         """Return the keys of the targets whose waits have lasted long enough by then."""
         targets = self._targets.values()
@@ -289,7 +305,7 @@ class Targets:
                 else:
                     self._say(target, "waiting", target.why)
                 if target.observed.vague:
-                    self._command(FollowEvents(target.key[2]))
+                    self._command(FollowNotes("Event", target.key[2]))
 
     def unready(self) -> Iterator[Unready]:
         """The objects that are not as they should be, and the records of runs that have failed."""
@@ -308,7 +324,8 @@ class Targets:
             if target.ref.kind in _WORKLOADS and target.observed.state == "ready"
         } - self._over
         for target in self._targets.values():
-            if target.state != "good":
+            is_recorded = target.job in self._ended and target.ref.kind in _WORKLOADS
+            if target.state != "good" and not is_recorded:
                 words = target.why or "its state is not known yet"
                 failed = target.state == "failed"
                 decides = target.ref.name in self._deciders.get(target.job or "", ())
@@ -359,11 +376,16 @@ class Targets:
             failure = all(any(states.get(name) == "failed" for name in group) for group in groups)
             if not success and not failure:
                 continue
-            self._over.add(job)
-            for target in members:
-                if target.ref.kind in _WORKLOADS and (success or target.state == "waiting"):
-                    target.state = "good" if success else "failed"
-                    target.reason = "" if success else "the run has failed"
+            self._finish(job, success=success)
+
+    def _finish(self, job: str, *, success: bool) -> list[Target]:
+        self._over.add(job)
+        members = [target for target in self._targets.values() if target.job == job]
+        for target in members:
+            if target.ref.kind in _WORKLOADS and (success or target.state == "waiting"):
+                target.state = "good" if success else "failed"
+                target.reason = "" if success else "the run has failed"
+        return members
 
     def _say(self, target: Target, status: Status, reason: str = "") -> None:
         self._command(StepEvent(target.ref, "wait", status, reason, target.job))

@@ -21,6 +21,7 @@ TYPES = {
     "JAXJob": {"Worker": 2},
     "MXJob": {"Scheduler": 1, "Server": 1, "Worker": 1},
 }
+TRAINER = {"image": "example.com/trainer:1", "command": ["torchrun", "train.py"], "numNodes": 2}
 
 
 def documents(policy: str, namespace: str) -> list[dict]:
@@ -32,6 +33,12 @@ def documents(policy: str, namespace: str) -> list[dict]:
     jobs["MPIv2beta1"]["spec"] |= {"runPolicy": limits, "slotsPerWorker": 1}
     jobs["TrainingJob"] = training_job(cleanPodPolicy=policy)
     jobs["ElasticJob"] = elastic_job()
+    jobs["TrainJob"] = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {},
+        "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": TRAINER},
+    }
     for name, document in jobs.items():
         document["metadata"] |= {"name": name.lower(), "namespace": namespace}
         for types in document["spec"].values():
@@ -96,7 +103,8 @@ def test_apply_agrees_with_status_about_a_run_that_is_over(
 ):
     jobs = documents(policy, namespace)
     if end == "Failed":
-        jobs = [job for job in jobs if job["kind"] != "ElasticJob"]  # which replaces what fails
+        # These replace what fails.
+        jobs = [job for job in jobs if job["kind"] not in ("ElasticJob", "TrainJob")]
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "all.yaml").write_text(yaml.safe_dump_all(jobs))
     groups = [group for group in compile([*jobs], Options()).groups if group.name]
@@ -141,6 +149,32 @@ def test_apply_agrees_with_status_about_a_run_that_is_over(
     assert created == []
     gone = run("delete", "jobs", "--timeout", "20s")
     assert "kept: Pod" not in gone.stderr
+
+
+@pytest.mark.parametrize(("limit", "code"), [({"activeDeadlineSeconds": 5}, 3), ({}, 0)])
+def test_a_wait_ends_with_the_run_that_the_record_says_is_over(
+    place, watching, run, tmp_path, namespace, limit, code
+):
+    """All Pods stay as they are: by its deadline, or as somebody has marked it as done."""
+    job = kubeflow_job("TFJob", TYPES["TFJob"], runPolicy={"cleanPodPolicy": "None", **limit})
+    job["metadata"]["namespace"] = namespace
+    (tmp_path / "jobs.yaml").write_text(yaml.safe_dump(job))
+    place.kubelets()
+    watching()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(run, "apply", "jobs.yaml", "--wait", "complete", "--timeout", "120s")
+        eventually(lambda: place.record("mnist").get("phase") in ("Running", "Failed"), 90)
+        if not limit:
+            done = {"data": {"done": place.record("mnist")["run"]}}
+            maps = place.cluster.resource("v1", "ConfigMap")
+            place.cluster.patch(maps, "mnist-etcompile-status", done, namespace)
+        ended = [waiting.result()]
+    if limit:
+        ended.append(run("restart", "mnist", "--wait", "complete", "--timeout", "120s"))
+    for command in ended:
+        assert command.returncode == code, command.stdout + command.stderr
+        assert "timed out" not in command.stdout
+        assert ("DeadlineExceeded" in command.stdout) == bool(limit)
 
 
 @pytest.mark.parametrize("policy", ["Running", "All"])
