@@ -243,8 +243,6 @@ def least_workers(
     program = launch_program(launcher)
     if program is not None and (program != "horovodrun" or not discovers_hosts(launcher)):
         return replicas
-    from etcompile.launch.launchers import launches  # noqa: PLC0415 - most jobs have no launcher
-
     least = (
         value
         for launch in (launches(launcher) if program else ())
