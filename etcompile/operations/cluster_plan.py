@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.compiler import Compilation, JobObjects
+from etcompile.compiler import Compilation
 from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import Diagnostic, RefusedError, Severity, codes, diagnose
@@ -130,44 +130,41 @@ class _Inventories:
     Attributes:
         ids: Their ids by job, also of those that are still to be created.
         parents: By job, the parents of those that exist.
+        runs: By job, the spec hashes of the runs that it declares.
         watched: By job, what a watcher has written.
     """
 
     def __init__(self, compilation: Compilation, live: Live) -> None:
+        jobs = {group.title: group for group in compilation.groups if group.name}
         refs = {
-            group.title: applysets.parent(group.name, group.namespace or live.namespace)
-            for group in compilation.groups
-            if group.name
+            title: applysets.parent(group.name or "", group.namespace or live.namespace)
+            for title, group in jobs.items()
         }
         self.ids = {title: applysets.applyset_id(ref) for title, ref in refs.items()}
-        jobs = [group for group in compilation.groups if group.name]
         names = {
-            group.title: [
-                structs.replace(refs[group.title], name=name_of(group.name or ""))
-                for name_of in (status_name, hosts_name)[: 1 + bool(group.listed)]
-            ]
-            for group in jobs
-        }
-        maps = live.get([*refs.values(), *itertools.chain.from_iterable(names.values())])
-        existing = {reference(value).key: value for value in maps}
-        self.watched = {}
-        for group in jobs:
-            status, *hosts = (existing.get(ref.key) for ref in names[group.title])
-            record = read_record((status or {}).get("data") or {})
-            is_over = record is not None and record.ended and _declares(group, record.run)
-            self.watched[group.title] = Watched(
-                next(iter(hosts), None), record if is_over else None
+            title: (
+                structs.replace(refs[title], name=status_name(group.name or "")),
+                structs.replace(refs[title], name=hosts_name(group.name or ""))
+                if group.listed
+                else None,
             )
+            for title, group in jobs.items()
+        }
+        written = filter(None, itertools.chain.from_iterable(names.values()))
+        maps = live.get([*refs.values(), *written])
+        existing = {reference(value).key: value for value in maps}
+        self.runs = {title: frozenset(map(run, group.objects)) for title, group in jobs.items()}
+        self.watched = {}
+        for title, own in names.items():
+            status, hosts = (existing.get(ref.key) if ref else None for ref in own)
+            record = read_record((status or {}).get("data") or {})
+            is_over = record is not None and record.ended and record.run in self.runs[title]
+            self.watched[title] = Watched(hosts, record if is_over else None)
         self.parents = {
             title: existing[ref.key]
             for title, ref in refs.items()
             if ref.key in existing and applysets.is_parent(existing[ref.key], ref)
         }
-
-
-def _declares(group: JobObjects, spec_hash: str) -> bool:
-    """Whether the Pods of a job are declared to be of this run."""
-    return spec_hash in map(run, group.objects)
 
 
 def apply_proposal(
@@ -281,11 +278,7 @@ def apply_proposal(
             rights=rights,
             secrets={reference(value): value for value in secrets},
             deciding={group.title: group.deciding for group in compilation.groups if group.title},
-            runs={
-                group.title: partial(_declares, group)
-                for group in compilation.groups
-                if group.title
-            },
+            runs={job: runs for job, runs in sets.runs.items() if job},
             ended={job: of.ended for job, of in sets.watched.items() if job and of.ended},
             seen=seen,
             remaining={**members_left(proposed), **orphaned},

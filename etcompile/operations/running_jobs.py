@@ -3,7 +3,6 @@
 A checkpoint is requested from the commands of the job directly, without the watcher.
 """
 
-import operator
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -113,7 +112,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         before=(removed, forgotten) if records else (removed,),
         pause=_NOTICED if records else 0.0,
         deciding={title: backend.deciding(run.job)},
-        runs={title: partial(operator.eq, run.spec_hash)},
+        runs={title: frozenset({run.spec_hash})},
         remaining={title: members},
         versions={title: version},
     )

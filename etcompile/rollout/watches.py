@@ -89,23 +89,25 @@ class Watches:
 
     def follow_notes(self, kind: str, namespace: str) -> None:
         """Has what Events or run records of a namespace say reported from now on."""
-        if namespace:
-            changed, labels = (
-                (partial(self._explained, namespace), "")
-                if kind == "Event"
-                else (partial(self._recorded, namespace), JOB_LABEL)
-            )
-            informer = Informer(
-                self._cluster,
-                *("v1", kind, namespace),
-                changed,
-                # Who may not read them goes without.
-                failed=lambda error: error.status not in (401, 403),
-                labels=labels,
-                limit=_PAGE,
-                renewal=_RENEWAL,
-            )
-            self._start(("notes", kind, namespace), informer)
+        place = "notes", kind, namespace
+        if not namespace or place in self._informers:
+            return
+        changed, labels = (
+            (partial(self._explained, namespace), "")
+            if kind == "Event"
+            else (partial(self._recorded, namespace), JOB_LABEL)
+        )
+        informer = Informer(
+            self._cluster,
+            *("v1", kind, namespace),
+            changed,
+            # Who may not read them goes without.
+            failed=lambda error: error.status not in (401, 403),
+            labels=labels,
+            limit=_PAGE,
+            renewal=_RENEWAL,
+        )
+        self._start(place, informer)
 
     def look(self) -> None:
         """Has all that is followed listed again."""

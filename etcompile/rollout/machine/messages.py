@@ -3,7 +3,7 @@
 People and programs see `StepEvent` while it runs, and `Outcome` at its end.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field, structs
@@ -63,7 +63,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
         pause: Seconds between two of them.
         deciding: By job, the Pods whose success is that of the run (`JobObjects.deciding`).
         ended: By job, the record of its run, if that is over.
-        runs: By job, whether a run that a watcher has recorded as over is the declared one.
+        runs: By job, the spec hashes of the runs that it declares.
         remaining: By job, members of its ApplySet that are not declared and stay; None for those
             that the plan leaves alone.
         accepted: The objects whose planned update the API server has accepted in a dry run.
@@ -78,7 +78,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     secrets: Mapping[ObjectRef, Object] = field(default_factory=dict)
     deciding: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     ended: Mapping[str, RunRecord] = field(default_factory=dict)
-    runs: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
+    runs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     seen: Mapping[Key, ObjectState] = field(default_factory=dict)
     remaining: Mapping[str, Sequence[ObjectRef]] | None = None
     accepted: frozenset[ObjectRef] = frozenset()

@@ -16,7 +16,7 @@ not wait for an event stays as it is.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -118,7 +118,7 @@ class Machine:
         seen: Mapping[Key, ObjectState] | None = None,
         deciding: Mapping[str, tuple[tuple[str, ...], ...]] | None = None,
         ended: Mapping[str, RunRecord] | None = None,
-        runs: Mapping[str, Callable[[str], bool]] | None = None,
+        runs: Mapping[str, frozenset[str]] | None = None,
         ahead: float = 0.0,
     ) -> None:
         self._plan = plan

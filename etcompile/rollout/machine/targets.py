@@ -136,7 +136,7 @@ class Targets:
         command: Takes what has to be done: to follow objects, and to say something of one.
         deciding: By job, sets of names of which all in one must end for the run to succeed.
         ended: By job, the record of its run, if that is over: nothing waits for its Pods.
-        runs: By job, whether it declares a run.
+        runs: By job, the spec hashes of the runs that it declares.
         until_end: Wait for the end of runs; else to be ready is enough.
     """
 
@@ -151,7 +151,7 @@ class Targets:
         seen: Mapping[Key, ObjectState],
         deciding: Mapping[str, tuple[tuple[str, ...], ...]],
         ended: Mapping[str, RunRecord],
-        runs: Mapping[str, Callable[[str], bool]],
+        runs: Mapping[str, frozenset[str]],
         until_end: bool,
     ) -> None:
         self._plan = plan
@@ -162,7 +162,13 @@ class Targets:
         self._before = seen
         self._deciding = deciding if until_end else {}
         self._ended = {**ended}
-        self._runs = runs if until_end else {}
+        self._runs = runs
+        self._records = {
+            (ref.namespace or namespace, ref.name): job
+            for job in (runs if until_end else ())
+            for ref in [_record(job)]
+        }
+        """The jobs whose records end waits, by namespace and name of the record."""
         self._deciders = {
             job: {name for group in groups for name in group} for job, groups in deciding.items()
         }
@@ -194,8 +200,8 @@ class Targets:
 
     def resume(self, now: float) -> None:
         """Makes the unchanged objects targets: an earlier run may have ended before they were."""
-        for job in self._runs:
-            self._command(FollowNotes("ConfigMap", job.rpartition("/")[0] or self._namespace))
+        for namespace in dict.fromkeys(namespace for namespace, _ in self._records):
+            self._command(FollowNotes("ConfigMap", namespace))
         for step in self._plan.steps:
             if step.action == "unchanged" and self._must_be_ready(step):
                 target = self._target(step, now)
@@ -272,13 +278,11 @@ class Targets:
 
     def end(self, event: RunEnded) -> None:
         """Ends the wait for a run that a watcher has recorded as over."""
-        for job, declares in self._runs.items():
-            where, _, name = job.rpartition("/")
-            place = (where or self._namespace, status_name(name))
-            if place == (event.namespace, event.config_map) and declares(event.record.run):
-                self._ended[job] = event.record
-                for target in self._finish(job, success=event.record.phase == "Succeeded"):
-                    self._changed(target)
+        job = self._records.get((event.namespace, event.config_map))
+        if job is not None and event.record.run in self._runs[job]:
+            self._ended[job] = event.record
+            for target in self._finish(job, success=event.record.phase == "Succeeded"):
+                self._changed(target)
 
     def due(self, now: float) -> set[Key]:
         """Return the keys of the targets whose waits have lasted long enough by then."""
@@ -311,12 +315,10 @@ class Targets:
         """The objects that are not as they should be, and the records of runs that have failed."""
         for job, record in self._ended.items() if self._waits else ():
             if record.phase == "Failed":
-                where, _, name = job.rpartition("/")
-                ref = ObjectRef("v1", "ConfigMap", where, status_name(name))
                 words = ": ".join(
                     filter(None, ("the run has failed", record.reason, record.message))
                 )
-                yield Unready(ref, words, failed=True, job=job, over=True)
+                yield Unready(_record(job), words, failed=True, job=job, over=True)
         # A job whose other Pods work is not to be restarted, unless its run has failed.
         working = {
             target.job
@@ -389,6 +391,12 @@ class Targets:
 
     def _say(self, target: Target, status: Status, reason: str = "") -> None:
         self._command(StepEvent(target.ref, "wait", status, reason, target.job))
+
+
+def _record(job: str) -> ObjectRef:
+    """Return the ConfigMap that has the record of a job, in its namespace if it names one."""
+    namespace, _, name = job.rpartition("/")
+    return ObjectRef("v1", "ConfigMap", namespace, status_name(name))
 
 
 def place_of(ref: ObjectRef, namespace: str) -> Place:
