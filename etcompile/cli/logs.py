@@ -15,6 +15,7 @@ from etcompile.k8s import pods as pod_status
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL
 
 if TYPE_CHECKING:
+    from etcompile.k8s.objects import LiveObject
     from etcompile.kubeapi import Cluster
 
 _RANKS = ("RANK", "PET_NODE_RANK", "NODE_RANK", "PROCESS_ID", "PADDLE_TRAINER_ID")
@@ -72,12 +73,16 @@ def command(ctx: click.Context, options: _Options) -> None:
             which = "" if options.rank is None else f" of rank {options.rank}"
             click.echo(f"{options.job} has no Pod{which}", err=True)
             ctx.exit(REFUSED)
-        idle = [pod for pod in pods if not _has_started(pod, _container(pod, options))]
+        idle: list[LiveObject] = []
+        started: list[LiveObject] = []
+        for pod in pods:
+            has_log = _has_started(pod, _container(pod, options))
+            (started if has_log else idle).append(pod)
         for line in reason_lines([labelled_replica(pod) for pod in idle]):
             click.echo(f"not started yet: {line}", err=True)
-        if len(idle) == len(pods):
+        if not started:
             ctx.exit(REFUSED)
-        problems = _shown(cluster, [pod for pod in pods if pod not in idle], options)
+        problems = _shown(cluster, started, options)
     if problems:  # as with kubectl: what the other Pods wrote is shown all the same
         raise RefusedError(problems, CLUSTER)
 
