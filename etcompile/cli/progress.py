@@ -162,8 +162,8 @@ class Lines:
         self._total = self._done = 0
         self._pending: dict[_Line, list[tuple[ObjectRef, str]]] = {}
         self._due: dict[_Line, float] = {}
-        self._waits: dict[ObjectRef, tuple[float, str]] = {}
-        """What is waited for, since when and why; the oldest first."""
+        self._waits: dict[ObjectRef, tuple[float, _Line, str]] = {}
+        """What is waited for, since when, with which others, and why; the oldest first."""
         self._begun = self._said = time.monotonic()
         self._ended = threading.Event()
         self._live: Live | None = None
@@ -199,14 +199,15 @@ class Lines:
         with self._lock:
             if event.status != "deleted" or event.action == "delete":
                 self._done += event.status in _PARTICIPLES.values()
-            since, _ = self._waits.get(ref, (time.monotonic(), ""))
+            pattern = _pattern(ref, event.reason)
+            since, *_ = self._waits.get(ref, (time.monotonic(),))
             if event.status in _UNDER_WAY:
-                self._waits[ref] = since, event.reason
+                self._waits[ref] = since, (state[0], pattern), event.reason
             else:
                 self._waits.pop(ref, None)
             size = self._sizes[state[:2]]
             soon = event.status in (*_UNDER_WAY, "failed") or not size
-            line = (*state, _pattern(ref, event.reason))
+            line = (*state, pattern)
             self._add(line, ref, event.reason, _SOON if soon else _BEAT)
             self._reached[state] += 1
             if size and self._reached[state] >= size:
@@ -256,13 +257,8 @@ class Lines:
     def _waiting(self, now: float) -> str:
         """Return how much is done, and what has been waited for longest, and how long."""
         done = f"{self._done:,} of {self._total:,} done"
-        for first, (since, why) in self._waits.items():
-            kind, pattern = family(first), _pattern(first, why)
-            same = [
-                (ref, reason)
-                for ref, (_, reason) in self._waits.items()
-                if family(ref) == kind and _pattern(ref, reason) == pattern
-            ]
+        for since, first, _ in self._waits.values():
+            same = [(ref, why) for ref, (_, line, why) in self._waits.items() if line == first]
             return f"{done}, waiting {timedelta(0, round(now - since))} for {_words(same)}"
         return f"{done} after {timedelta(0, round(now - self._begun))}"
 
