@@ -8,7 +8,7 @@ rules are tried in order, and the first that applies decides. `schedule` says wh
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from etcompile.k8s import pods
 from etcompile.k8s.managedfields import Ownership, last_written, ownership
@@ -144,24 +144,22 @@ def plan(
             if group.listed and value["kind"] == "Pod":
                 runs[group.job, owners.run(value)] = group.listed
     inventories = frozenset(group.inventory for group in groups if group.inventory)
-    matches, left, unready, others, lists = _matched(
-        wanted, live, rights, namespace, inventories, ask
-    )
+    matched = _matched(wanted, live, rights, namespace, inventories, ask)
     drain = DRAIN if rights.drain is None else rights.drain
     titles = {group.inventory: group.job for group in groups if group.inventory}
     drafts: list[Draft] = []
     for key, (value, group) in wanted.items():
-        steps = matches.get(key) or [created(value, reference(value))]
+        steps = matched.steps.get(key) or [created(value, reference(value))]
         record = watched.get(group.job, Watched()).ended
         if record and owners.run(value) and steps[-1].action == "create":
             why = f"its run has {record.phase.lower()}; `etcompile restart` runs it again"
             steps = [unmanaged(steps[-1], why)]
         for step in steps:
-            if group.job in others and step.action == "wait":
+            if group.job in matched.others and step.action == "wait":
                 continue
             placed = structs.replace(step, job=group.job, origin=group.origin)
-            drafts.append(Draft(_of_another(placed, others), value))
-    for value in left:
+            drafts.append(Draft(_of_another(placed, matched.others), value))
+    for value in matched.left.values():
         step = left_over(value, rights, inventories)
         metadata = value["metadata"]
         name, where = (metadata.get("labels") or {}).get(JOB_LABEL), metadata.get("namespace")
@@ -171,11 +169,11 @@ def plan(
         role = mapping_at(value, ("metadata", "labels")).get(ROLE_LABEL)
         if role in runs.get((job, owners.run(value)), ()):
             hosts = watched.get(job, Watched()).hosts
-            since = _unlisted(value, lists.get(job, 0.0), hosts, now, drain)
-        step = _of_another(structs.replace(step, job=job), others)
+            since = _unlisted(value, matched.listed.get(job, 0.0), hosts, now, drain)
+        step = _of_another(structs.replace(step, job=job), matched.others)
         drafts.append(Draft(step, value, since))
     idle = [draft for draft in drafts if draft.step.action in IDLE]
-    late = [draft for draft in idle if draft.step.ref.key_in(namespace) in unready]
+    late = [draft for draft in idle if draft.step.ref.key_in(namespace) in matched.unready]
     drafts = [draft for draft in drafts if draft.step.action not in IDLE]
     if read_pods is not None:
         jobs = {key: group.job for key, (_, group) in wanted.items()}
@@ -186,6 +184,24 @@ def plan(
     return Plan(every, against, context, namespace if against == "cluster" else None)
 
 
+class _Matched(Struct):
+    """What exists, as it compares with what is declared.
+
+    Args:
+        steps: What is to be done about what is declared and exists.
+        left: What only exists.
+        unready: The Pods that are as they should be and not Ready.
+        others: By job, the job of another kind that has its name already.
+        listed: By job, when its host lists were last written, in seconds since 1970.
+    """
+
+    steps: dict[ObjectKey, list[Step]] = field(default_factory=dict)
+    left: dict[ObjectKey, Object] = field(default_factory=dict)
+    unready: set[ObjectKey] = field(default_factory=set)
+    others: dict[str, str] = field(default_factory=dict)
+    listed: dict[str | None, float] = field(default_factory=dict)
+
+
 def _matched(
     wanted: Mapping[ObjectKey, tuple[Object, Declared]],
     live: Iterable[Object],
@@ -193,25 +209,10 @@ def _matched(
     namespace: str,
     inventories: frozenset[str],
     ask: Ask | None,
-) -> tuple[
-    dict[ObjectKey, list[Step]],
-    list[Object],
-    set[ObjectKey],
-    dict[str, str],
-    dict[str | None, float],
-]:
-    """The steps of objects that are declared and exist, and the objects that only exist.
-
-    Returns:
-        Both, the keys of the Pods that are as they should be and not Ready, by job the job of
-        another kind that has its name already, and when its host lists were last written.
-    """
-    others: dict[str, str] = {}
-    lists: dict[str | None, float] = {}
-    unready: set[ObjectKey] = set()
-    matches: dict[ObjectKey, list[Step]] = {}
+) -> _Matched:
+    """Compare the objects that exist with those that are declared."""
+    matched = _Matched()
     differences: dict[ObjectKey, Difference] = {}
-    left: dict[ObjectKey, Object] = {}
     # Where a job of any kind that has the name of one of ours would have its ConfigMap.
     configs = {
         structs.replace(reference(desired), name=name).key_in(namespace): (desired, group.job)
@@ -223,15 +224,15 @@ def _matched(
         key = reference(value).key_in(namespace)
         config, job = configs.get(key, (value, None))
         if job and (other := owners.other_job(config, value)):
-            others[job] = other
+            matched.others[job] = other
         if key not in wanted:
             if INVENTORY_ID not in (value["metadata"].get("labels") or {}):
-                left[key] = value
+                matched.left[key] = value
             continue
         desired, group = wanted[key]
         ref = reference(desired)
         if group.listed and is_config(desired["metadata"]):
-            lists[group.job] = last_written(value, "data")
+            matched.listed[group.job] = last_written(value, "data")
         if ref.key in group.create_only and not is_going(value):
             # It is left as it is, but must have what it exists for.
             step, missing = unchanged(value, ref), owners.missing_keys(desired, value)
@@ -239,26 +240,27 @@ def _matched(
                 f"it has no {' and no '.join(missing)}, which the Pods of the job mount: delete"
                 " it, or give the job another Secret with --secret existing:NAME"
             )
-            matches[key] = [conflict(step, Reason(reason)) if missing else step]
+            matched.steps[key] = [conflict(step, Reason(reason)) if missing else step]
         elif not rights.whole and is_going(value):
             words, uid = "the one that exists is being deleted", value["metadata"].get("uid")
             why = (Reason(f"{words}{what_keeps(value)}"),)
             gone = Step("wait", ref, why, until="gone", uid=uid)
-            matches[key] = [gone, structs.replace(created(desired, ref, words), after=(gone.id,))]
+            again = structs.replace(created(desired, ref, words), after=(gone.id,))
+            matched.steps[key] = [gone, again]
         else:
             seeming = difference(desired, value, ref, rights, group.inventory, group.job)
             if seeming is None:
-                matches[key] = [unchanged(value, ref)]
+                matched.steps[key] = [unchanged(value, ref)]
             else:
                 differences[key] = seeming
             is_run = not rights.whole and ref.kind == "Pod" and pods.phase(value) != "Succeeded"
             if is_run and not pods.is_ready(value):
-                unready.add(key)
+                matched.unready.add(key)
     seemings = [*differences.values()]
     answers = ask(seemings) if ask is not None and seemings else [None] * len(seemings)
     for (key, seeming), answer in zip(differences.items(), answers, strict=True):
-        matches[key] = [resolved(seeming, answer, rights, inventories)]
-    return matches, list(left.values()), unready, others, lists
+        matched.steps[key] = [resolved(seeming, answer, rights, inventories)]
+    return matched
 
 
 def _unlisted(
