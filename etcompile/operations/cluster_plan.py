@@ -30,7 +30,7 @@ from etcompile.plan.applysets import (
     other_repository,
     other_set,
 )
-from etcompile.plan.owners import is_member, names_of_config, other_job, run
+from etcompile.plan.owners import is_member, names_of_config, other_job, run_of
 from etcompile.plan.planner import PRUNE, Watched, plan
 from etcompile.plan.quotas import within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
@@ -153,7 +153,7 @@ class _Inventories:
         written = filter(None, itertools.chain.from_iterable(names.values()))
         maps = live.get([*refs.values(), *written])
         existing = {reference(value).key: value for value in maps}
-        self.runs = {title: frozenset(map(run, group.objects)) for title, group in jobs.items()}
+        self.runs = {title: frozenset(map(run_of, group.objects)) for title, group in jobs.items()}
         self.watched = {}
         for title, own in names.items():
             status, hosts = (existing.get(ref.key) if ref else None for ref in own)

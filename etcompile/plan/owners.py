@@ -112,7 +112,7 @@ def inventory(live: Object) -> str | None:
     return applyset
 
 
-def run(value: Object) -> str:
+def run_of(value: Object) -> str:
     """Return the spec hash of the run that a Pod, or a Job's Pods, are of; empty if unknown."""
     pod = mapping_at(value, ("spec", "template")) or value
     return str(mapping_at(pod, ("metadata", "annotations")).get(SPEC_HASH) or "")

@@ -142,7 +142,7 @@ def plan(
         for value in group.objects:
             wanted[reference(value).key_in(namespace)] = (value, group)
             if group.listed and value["kind"] == "Pod":
-                runs[group.job, owners.run(value)] = group.listed
+                runs[group.job, owners.run_of(value)] = group.listed
     inventories = frozenset(group.inventory for group in groups if group.inventory)
     matched = _matched(wanted, live, rights, namespace, inventories, ask)
     drain = DRAIN if rights.drain is None else rights.drain
@@ -151,7 +151,7 @@ def plan(
     for key, (value, group) in wanted.items():
         steps = matched.steps.get(key) or [created(value, reference(value))]
         record = watched.get(group.job, Watched()).ended
-        if record and owners.run(value) and steps[-1].action == "create":
+        if record and owners.run_of(value) and steps[-1].action == "create":
             why = f"its run has {record.phase.lower()}; `etcompile restart` runs it again"
             steps = [unmanaged(steps[-1], why)]
         for step in steps:
@@ -167,7 +167,7 @@ def plan(
         job = titles.get(owners.inventory(value) or "") or labelled or None
         since = None
         role = mapping_at(value, ("metadata", "labels")).get(ROLE_LABEL)
-        if role in runs.get((job, owners.run(value)), ()):
+        if role in runs.get((job, owners.run_of(value)), ()):
             hosts = watched.get(job, Watched()).hosts
             since = _unlisted(value, matched.listed.get(job, 0.0), hosts, now, drain)
         step = _of_another(structs.replace(step, job=job), matched.others)

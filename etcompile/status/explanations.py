@@ -37,7 +37,8 @@ from etcompile.model.protocol import PREFLIGHT
 from etcompile.model.run_record import ENDED, RunRecord
 from etcompile.model.supervision import UNSUPERVISED_EVENT
 from etcompile.naming import some
-from etcompile.status.job_status import JobObjects, jobs_among, run_of, status_of_job
+from etcompile.plan.owners import run_of
+from etcompile.status.job_status import JobObjects, jobs_among, status_of_job
 from etcompile.status.values import JobEvent, JobStatus, Replica, grouped
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")

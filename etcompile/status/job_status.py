@@ -27,7 +27,6 @@ from etcompile.model.protocol import (
     JOB_LABEL,
     ROLE_LABEL,
     RUN_LABEL,
-    SPEC_HASH,
     STORED_JOB,
     WATCHES,
     hosts_name,
@@ -36,6 +35,7 @@ from etcompile.model.protocol import (
 from etcompile.model.protocol import is_config as names_config
 from etcompile.model.run_completion import Decider, Outcome, completion, named
 from etcompile.model.run_record import ENDED, UNREADABLE, RunRecord, labelled_rank, written_record
+from etcompile.plan.owners import run_of
 from etcompile.status.replicas import labelled_replica, owning_job, replicas_of, state
 from etcompile.status.values import (
     ALIVE,
@@ -85,11 +85,6 @@ class JobObjects(Struct, frozen=True):
     hosts: Mapping[str, str]
     status: Mapping[str, str]
     events: Sequence[LiveObject]
-
-
-def run_of(pod: LiveObject) -> str:
-    """The spec hash of the run that a Pod is of; empty if it does not say."""
-    return str((pod["metadata"].get("annotations") or {}).get(SPEC_HASH) or "")
 
 
 def is_config(value: LiveObject) -> bool:
