@@ -22,7 +22,7 @@ from etcompile.compiler.stored import StoredJobError, read_text
 from etcompile.goodput import Timeline, advanced, goodput, in_training, read_timeline, spans_of
 from etcompile.k8s.objects import LiveObject, timestamp
 from etcompile.kubeapi.client import event_time
-from etcompile.model import Job
+from etcompile.model import Job, Settings
 from etcompile.model.protocol import (
     JOB_LABEL,
     ROLE_LABEL,
@@ -63,7 +63,7 @@ class JobObjects(Struct, frozen=True):
 
     Args:
         job: The job as it is declared; None if this version of etcompile cannot read it.
-        services: The names of the Services that it declares.
+        settings: Those that the job was compiled with; None without a job.
         problem: Why it cannot be read.
         run: The spec hash of the declared run; empty without a job.
         record: What the watcher has written down, of whatever run.
@@ -76,7 +76,7 @@ class JobObjects(Struct, frozen=True):
     name: str
     config: LiveObject
     job: Job | None
-    services: frozenset[str]
+    settings: Settings | None
     problem: str
     run: str
     record: RunRecord | None
@@ -146,7 +146,7 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
     every = []
     for config in configs:
         namespace, name = config["metadata"]["namespace"], config["metadata"]["labels"][JOB_LABEL]
-        job, services, problem = _stored(config["data"][STORED_JOB])
+        job, settings, problem = _stored(config["data"][STORED_JOB])
         status = maps.get((namespace, status_name(name)), {})
         every.append(
             JobObjects(
@@ -154,7 +154,7 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
                 name,
                 config,
                 job,
-                services,
+                settings,
                 problem,
                 run=backend.spec_hash(job) if job is not None else "",
                 record=written_record(status),
@@ -209,7 +209,9 @@ def status_of_job(
         if record.epoch is not None:
             at = timestamp(record.restarted_at) if record.epoch and record.restarted_at else ""
             epoch = Epoch(record.epoch, record.epoch_reason, at)
-    missing = () if services is None or phase in ENDED else tuple(sorted(its.services - services))
+    missing = frozenset[str]()
+    if services is not None and job is not None and its.settings and phase not in ENDED:
+        missing = backend.service_names(job, its.settings) - services
     names = {its.name, metadata["name"], *its.pods, *(replica.name for replica in replicas)}
     return JobStatus(
         namespace=its.namespace,
@@ -225,7 +227,7 @@ def status_of_job(
         replicas=tuple(replicas),
         hosts=_hosts(job, its) if job else None,
         surplus=surplus,
-        missing_services=missing,
+        missing_services=tuple(sorted(missing)),
         epoch=epoch,
         timeline=timeline,
         goodput=goodput(timeline, now) if timeline is not None else None,
@@ -234,13 +236,13 @@ def status_of_job(
 
 
 @functools.lru_cache(maxsize=256)
-def _stored(text: str) -> tuple[Job | None, frozenset[str], str]:
-    """Return the job of that text and its Services; None if it cannot be read, and why."""
+def _stored(text: str) -> tuple[Job | None, Settings | None, str]:
+    """Return the job of that text and its settings; None if it cannot be read, and why."""
     try:
         stored = read_text(text)
     except StoredJobError as error:
-        return None, frozenset(), str(error)
-    return stored.job, backend.service_names(stored.job, stored.settings), ""
+        return None, None, str(error)
+    return stored.job, stored.settings, ""
 
 
 def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator[str]:
