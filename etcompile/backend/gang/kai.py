@@ -6,7 +6,6 @@ from typing import Any
 from etcompile.backend.gang.group import Group, Place
 from etcompile.backend.gang.scheduler import (
     NO_TOPOLOGY,
-    NO_TOPOLOGY_LABEL,
     NOT_QUEUED,
     Membership,
     Scheduler,
@@ -104,7 +103,6 @@ SCHEDULERS = {
         unused={
             **NOT_QUEUED,
             **NO_TOPOLOGY,
-            **NO_TOPOLOGY_LABEL,
             "min_resources": "it adds up what the Pods ask for",
             "timeout": "it waits for ever",
             "on_timeout": "it waits for ever",

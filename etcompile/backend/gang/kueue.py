@@ -8,7 +8,7 @@ needs a group of its own (4.5).
 from collections.abc import Iterator
 
 from etcompile.backend.gang.group import Group, Place, Share
-from etcompile.backend.gang.scheduler import NO_TOPOLOGY, Membership, Scheduler
+from etcompile.backend.gang.scheduler import NO_TIERS, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.names import is_label
 from etcompile.model import Member
@@ -133,7 +133,7 @@ SCHEDULERS = {
         # Longer names of queues do not fit into a label.
         queue_form=(is_label, "a DNS label"),
         unused={
-            **NO_TOPOLOGY,
+            **NO_TIERS,
             "min_resources": "it adds up what the Pods ask for",
             "timeout": "it queues without an end",
             "on_timeout": "it queues without an end",

@@ -9,7 +9,7 @@ from typing import Any
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.scheduler import (
-    NO_TOPOLOGY,
+    NO_TIERS,
     NOT_QUEUED,
     Membership,
     Scheduler,
@@ -101,7 +101,7 @@ SCHEDULERS = {
         usual_name="default-scheduler",
         unused={
             **NOT_QUEUED,
-            **NO_TOPOLOGY,
+            **NO_TIERS,
             "queue": "it has no queues",
             "min_resources": "it adds up what the Pods ask for",
             "timeout": "its waiting time is fixed",

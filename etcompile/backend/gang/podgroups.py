@@ -136,7 +136,6 @@ SCHEDULERS = {
         unused={
             **NOT_QUEUED,
             **NO_TOPOLOGY,
-            **NO_TOPOLOGY_LABEL,
             "queue": "it has no queues",
             "on_timeout": "it lets the Pods go and tries again",
         },
@@ -155,11 +154,6 @@ SCHEDULERS = {
         scheduler_name=SCHEDULER_NAMES["koordinator"],
         default_queue="default",
         queue_form=(lambda name: bool(name) and is_label_value(name), "the value of a label"),
-        unused={
-            **NOT_QUEUED,
-            **NO_TOPOLOGY,
-            **NO_TOPOLOGY_LABEL,
-            "on_timeout": "it lets the Pods go and tries again",
-        },
+        unused={**NOT_QUEUED, **NO_TOPOLOGY, "on_timeout": "it lets the Pods go and tries again"},
     ),
 }

@@ -28,10 +28,12 @@ NOT_QUEUED = {
 """Why these fields of `Gang` say nothing to others than Kueue."""
 
 
-NO_TOPOLOGY = {"topology": "only Volcano keeps Pods within a tier of its network"}
+NO_TIERS = {"topology": "only Volcano keeps Pods within a tier of its network"}
 """Why this field of `Gang` says nothing to others than Volcano."""
 NO_TOPOLOGY_LABEL = {"topology_label": "only Kueue and Kubernetes itself place Pods by it"}
 """Why this field of `Gang` says nothing to others than these two."""
+NO_TOPOLOGY = {**NO_TIERS, **NO_TOPOLOGY_LABEL}
+"""Why neither field says anything to most."""
 
 
 class Membership(Struct, frozen=True):

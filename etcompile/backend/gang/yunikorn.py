@@ -9,13 +9,7 @@ import re
 from collections.abc import Iterator
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
-from etcompile.backend.gang.scheduler import (
-    NO_TOPOLOGY,
-    NO_TOPOLOGY_LABEL,
-    NOT_QUEUED,
-    Membership,
-    Scheduler,
-)
+from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.quantity import number
 from etcompile.k8s.requests import requested, written
@@ -102,7 +96,6 @@ SCHEDULERS = {
         unused={
             **NOT_QUEUED,
             **NO_TOPOLOGY,
-            **NO_TOPOLOGY_LABEL,
             "min_resources": "its placeholders ask for what each Pod asks for",
         },
         roles=True,
