@@ -91,6 +91,11 @@ class Options(Struct, frozen=True, metaclass=_OptionsType):
         gather(self, "explicit", "chosen", kind=frozenset)
 
     @property
+    def known_choices(self) -> frozenset[str] | None:
+        """The names of the settings that somebody chose, anywhere; None if nobody says which."""
+        return self.explicit if self.chosen is None else self.chosen
+
+    @property
     def managed(self) -> Literal["refuse", "compile", "skip"]:
         """What to do with a job that `managedBy` gives to another controller."""
         if self.ignore_managed_by:

@@ -207,7 +207,7 @@ def _undeclared(
         settings: Those that overlays leave, none of which says the version.
         place: Where an overlay names the gang scheduler.
     """
-    chosen = options.explicit if options.chosen is None else options.chosen
+    chosen = options.known_choices
     if chosen is None or "kubernetes_version" in chosen or settings.gang == "none":
         return
     if backend.gang.scheduler_of(settings.gang).declares_version:

@@ -145,7 +145,6 @@ def _compilation(
     inputs = {(document.relative, document.digest) for document in documents if document.digest}
     inputs |= {*sources.texts.digests(), *(sources.keys.inputs if sources.keys else ())}
     options = sources.options
-    chosen = (options.explicit if options.chosen is None else options.chosen) or ()
     is_other = options.settings.kubernetes_version != Settings().kubernetes_version
     return Compilation(
         groups=() if has_errors(problems) else tuple(groups),
@@ -156,5 +155,5 @@ def _compilation(
         suppressed=suppressed,
         skipped=skipped,
         outputs=sources.outputs,
-        declares_version="kubernetes_version" in chosen or is_other,
+        declares_version=is_other or "kubernetes_version" in (options.known_choices or ()),
     )

@@ -31,7 +31,7 @@ from etcompile.plan.applysets import (
     other_set,
 )
 from etcompile.plan.owners import is_member, names_of_config, other_job, run_of
-from etcompile.plan.planner import PRUNE, Watched, plan
+from etcompile.plan.planner import ADOPT, PRUNE, Watched, plan
 from etcompile.plan.quotas import within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.schedule import ring
@@ -235,8 +235,7 @@ def apply_proposal(
         for orphan in left if not rights.adopt else ():
             if origin := other_repository(orphan.inventory, job_set):
                 words = f"its job is from {origin}, another repository of the name {job_set.owner}"
-                remedy = Remedy("adopt", "--adopt takes it over")
-                steps.append(unmanaged(deletion(orphan.inventory), words, remedy))
+                steps.append(unmanaged(deletion(orphan.inventory), words, ADOPT))
                 left = [other for other in left if other is not orphan]
         # Those that act come first, in either part.
         steps += _orphaned(cluster, left, rights, job_set)

@@ -49,9 +49,10 @@ from etcompile.plan.updates import Change, changes
 
 PRUNE = Remedy("prune", "--prune deletes it")
 """What to do about an object that is left because nothing says to delete it."""
+ADOPT = Remedy("adopt", "--adopt takes it over")
+"""What to do about an object of somebody else."""
 _IS_GOING = (Reason("it is being deleted already"),)
 _REPLACE = Remedy("replace", "--replace deletes and recreates it")
-_ADOPT = Remedy("adopt", "--adopt takes it over")
 
 
 class Watched(Struct, frozen=True):
@@ -385,7 +386,7 @@ def resolved(
     why: list[Reason] = []
     needs: Need | None = None
     if holder and not rights.adopt:
-        why.append(Reason(holder, _ADOPT))
+        why.append(Reason(holder, ADOPT))
         needs = "adopt"
     for manager in dict.fromkeys(change.manager for change in step.changes if change.manager):
         paths = ", ".join(change.path for change in step.changes if change.manager == manager)
