@@ -5,6 +5,7 @@ Each test that runs `apply` also compares it with `diff`: see `diff_agrees`.
 
 import contextlib
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -125,6 +126,28 @@ def run(start, diff_before) -> Run:
             out, err = started.communicate()
             pytest.fail(f"it hangs:\n{out}\n{err}")
         return subprocess.CompletedProcess(started.args, started.returncode, out, err)
+
+    return to_its_end
+
+
+@pytest.fixture
+def on_terminal(kubeconfig: Path, tmp_path: Path) -> Callable[..., tuple[int, bytes]]:
+    """`on_terminal("apply", "jobs", COLUMNS="200")`: its exit code, and what it showed."""
+
+    def to_its_end(*words: str, **environment: str) -> tuple[int, bytes]:
+        variables = {**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "xterm", **environment}
+        variables.pop("NO_COLOR", None)
+        inside, outside = pty.openpty()
+        command, shown = [sys.executable, "-m", "etcompile", *words], b""
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=variables, stdout=outside, stderr=outside
+        ) as process:
+            os.close(outside)
+            with contextlib.suppress(OSError):  # the other end is closed
+                while True:
+                    shown += os.read(inside, 65536)
+        os.close(inside)
+        return process.returncode, shown
 
     return to_its_end
 

@@ -1,10 +1,6 @@
 """What a person sees of a rollout on a real API server, and of a job that has not started."""
 
-import os
-import pty
 import re
-import subprocess
-import sys
 
 from apply.kubelet import unschedulable, waiting
 
@@ -29,26 +25,11 @@ def test_failing_requests_are_one_line_with_a_count(run, job, kubelet, proxy, th
     assert any(re.match(r"500 \w+: \d+ requests are sent again", line) for line in repeated)
 
 
-def test_terminal_shows_what_apply_waits_for_in_one_line_that_changes(
-    job, kubelet, kubeconfig, tmp_path
-):
+def test_terminal_shows_what_apply_waits_for_in_one_line_that_changes(job, kubelet, on_terminal):
     job(replicas=3)
     kubelet.let("mnist-worker-1", unschedulable("0/3 nodes are available"))
-    ours, theirs = pty.openpty()
-    words = ("apply", "jobs", "--timeout", "5s")
-    command = [sys.executable, "-m", "etcompile", *words]
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "xterm", "COLUMNS": "200"}
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=theirs, stderr=subprocess.DEVNULL
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            shown += os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
-    assert process.wait(60) == 3
+    code, shown = on_terminal("apply", "jobs", "--timeout", "5s", COLUMNS="200")
+    assert code == 3
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
     live = re.findall(r"done, waiting [\d:]+ for Pod \S+ ?\S*: [^\r]*", text)
     assert any("mnist-worker-1: cannot be scheduled: 0/3 nodes" in line for line in live), text

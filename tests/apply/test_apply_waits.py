@@ -1,11 +1,7 @@
 """What apply waits for, what it says meanwhile, and when it gives up."""
 
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
 import threading
 import time
 
@@ -226,28 +222,14 @@ def test_quiet_says_what_is_wrong_and_nothing_else(run, write, kubelet):
 
 
 def test_a_terminal_gets_coloured_lines_that_end_in_the_list_of_what_is_not_ready(
-    job, kubelet, kubeconfig, tmp_path
+    job, kubelet, on_terminal
 ):
     job(replicas=1)
     kubelet.let("mnist-worker-0", unschedulable("no gpu"))
-    inside, outside = pty.openpty()
-    command = [sys.executable, "-m", "etcompile", "apply", "jobs", "--timeout", "4s"]
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "xterm"}
-    environment.pop("NO_COLOR", None)
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=outside, stderr=outside
-    ) as process:
-        os.close(outside)
-        told = b""
-        while True:
-            try:
-                told += os.read(inside, 65536)
-            except OSError:  # the other end is closed
-                break
-    os.close(inside)
-    assert process.returncode == 3
-    assert b"\x1b[32mcreated\x1b[0m" in told
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.decode())
+    code, shown = on_terminal("apply", "jobs", "--timeout", "4s")
+    assert code == 3
+    assert b"\x1b[32mcreated\x1b[0m" in shown
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
     assert re.search(r"Pod \S*mnist-worker-0 +waiting: cannot be scheduled: no gpu", text)
     assert text.rstrip().endswith("Pod mnist-worker-0: cannot be scheduled: no gpu")
 

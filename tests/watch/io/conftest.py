@@ -1,6 +1,9 @@
 """A watcher under exactly the rights that its manifests give it, and who plays the kubelets."""
 
 import contextlib
+import os
+import subprocess
+import sys
 import urllib.error
 from collections.abc import Callable, Collection, Iterator
 
@@ -27,6 +30,25 @@ def place(control_plane, namespace) -> Iterator[Place]:
         found = Place(control_plane, cluster, namespace)
         yield found
         found.close()
+
+
+@pytest.fixture
+def run(control_plane, namespace, tmp_path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`run("apply", "job.yaml")`: the command, by an administrator of the namespace."""
+    kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
+
+    def etcompile(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "etcompile", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+
+    return etcompile
 
 
 @pytest.fixture

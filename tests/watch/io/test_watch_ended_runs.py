@@ -1,9 +1,6 @@
 """What a watcher removes after the end of a run is no difference: `apply` agrees with `status`."""
 
 import json
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -46,24 +43,6 @@ def documents(policy: str, namespace: str) -> list[dict]:
                 if isinstance(replicas, dict) and "template" in replicas:
                     replicas.setdefault("restartPolicy", "Never")
     return [*jobs.values()]
-
-
-@pytest.fixture
-def run(control_plane, namespace, tmp_path):
-    kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
-
-    def etcompile(*arguments):
-        return subprocess.run(
-            [sys.executable, "-m", "etcompile", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=240,
-        )
-
-    return etcompile
 
 
 def launched(place) -> None:

@@ -1,9 +1,5 @@
 """`etcompile restart` beside a watcher that is at work: a new run, which it then looks after."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import yaml
 from watched import eventually, training_job
@@ -11,23 +7,9 @@ from watched import eventually, training_job
 PODS = {"bert-launcher", "bert-worker-0", "bert-worker-1"}
 
 
-@pytest.fixture
-def run(control_plane, namespace, tmp_path):
-    kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
-
-    def etcompile(*arguments):
-        return subprocess.run(
-            [sys.executable, "-m", "etcompile", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-
+@pytest.fixture(autouse=True)
+def job_file(tmp_path):
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(training_job()))
-    return etcompile
 
 
 @pytest.mark.parametrize("how", ["failed", "succeeded", "running"])
