@@ -52,9 +52,9 @@ def quota_shortages(
         is_scoped = bool(spec.keys() & {"scopes", "scopeSelector"})
         for short in shortages(quota, own, {} if is_scoped else theirs):
             if short.lasts:
-                is_final, name = short.wanted > short.most, short.resource.split(".", 1)[-1]
+                is_final, name = short.needed > short.most, short.resource.split(".", 1)[-1]
                 allowed = short.most if is_final else max(short.free + short.freed, Decimal(0))
-                asks, has = (written({name: n}).get(name, "0") for n in (short.wanted, allowed))
+                asks, has = (written({name: n}).get(name, "0") for n in (short.needed, allowed))
                 limit = f"allows {has}" if is_final else f"has {has} left"
                 reason = f"needs {short.resource}: {asks}, and the ResourceQuota {title} {limit}"
                 yield ("over-quota" if is_final else "queue-full"), reason

@@ -1,4 +1,4 @@
-"""Kubernetes objects as values: how they are written, what their status means, what is valid.
+"""Treat Kubernetes objects as values: paths, names, quantities, status, validation.
 
-At the bottom, because readers, compiler and planner all need it. Nothing here does I/O.
+Readers, compiler and planner need it, so it stands below all of them. Nothing here does I/O.
 """

@@ -1,6 +1,6 @@
-"""What the API server fills in where a manifest says nothing, and values that mean the same.
+"""Know the API server's defaults, and which different values mean the same.
 
-The table is a part of `schemas/kubernetes/updates.yaml`, whose comments say what a row is.
+The defaults are a part of `schemas/kubernetes/updates.yaml`, whose comments describe its rows.
 """
 
 import functools
@@ -15,19 +15,19 @@ from etcompile.k8s.path import KeyedPath
 _AMOUNTS = frozenset({"capacity", "hard", "limits", "overhead", "requests"})
 _LIMIT_RANGE = frozenset({"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"})
 _AS_WRITTEN = frozenset(
-    # What follows from other fields, and ready-made overlays write down.
+    # Computed from other fields, and written out by ready-made overlays.
     {"imagePullPolicy", "requests"}
-    # etcompile fills in another value.
+    # etcompile sets another value.
     | {"schedulerName", "serviceAccountName", "terminationMessagePolicy"}
 )
-"""Fields that are no default although they say what the API server would fill in."""
+"""Fields that are never dropped as defaults, even if they hold the API server's."""
 _EMPTY = frozenset({"resources", "securityContext"})
-"""Fields of which an empty mapping says nothing."""
+"""Fields in which an empty mapping means nothing."""
 
 
 @functools.cache
 def table() -> dict[str, Any]:
-    """The content of `updates.yaml`."""
+    """Return the content of `updates.yaml`."""
     import yaml  # noqa: PLC0415 - seldom needed by commands that do not compile
 
     text = (data.folder("schemas") / "kubernetes" / "updates.yaml").read_text("utf-8")
@@ -37,7 +37,11 @@ def table() -> dict[str, Any]:
 
 
 def default(kind: str, path: KeyedPath, around: Mapping[str, Any]) -> Any:
-    """The value of a field that is not written; None if there is none."""
+    """Return the default of a field; None if it has none.
+
+    Args:
+        around: The mapping that lacks the field; some defaults follow from other fields.
+    """
     value: Any = table()["defaults"].get(kind)
     for step in path:
         if not isinstance(value, dict):
@@ -65,7 +69,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 
 
 def same(path: KeyedPath, one: Any, other: Any) -> bool:
-    """Whether two values of a field mean the same."""
+    """Compare two values of a field; `1` and `1000m` are the same quantity."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(
             same((*path, key), one[key], other[key]) for key in one
@@ -85,7 +89,6 @@ def same(path: KeyedPath, one: Any, other: Any) -> bool:
 
 
 def _is_amount(path: KeyedPath) -> bool:
-    """Whether the value at a path is a quantity."""
     return path[-1] in ("divisor", "sizeLimit", "storage") or (
         len(path) > 1
         and (path[-2] in _AMOUNTS or (path[-2] in _LIMIT_RANGE and path[:2] == ("spec", "limits")))
@@ -93,10 +96,10 @@ def _is_amount(path: KeyedPath) -> bool:
 
 
 def normalised(value: Any, path: KeyedPath = (), kind: str = "") -> Any:
-    """A JSON value in which Pod templates and quantities that mean the same are written alike.
+    """Rewrite a JSON value so that Pod templates with the same meaning become equal.
 
-    A field that says what the API server fills in is left out. Quantities are written in the way
-    that people write them: devices as numbers, others as texts.
+    Fields that hold the API server's default are dropped. Quantities get their usual form: devices
+    as numbers, others as texts.
 
     Args:
         path: Where the value stands: in a Pod, from its `spec`.
@@ -119,7 +122,6 @@ def normalised(value: Any, path: KeyedPath = (), kind: str = "") -> Any:
 
 
 def _amount(value: str | float, resource: str) -> str | float:
-    """A quantity as people write it: a number of devices, a text of anything else."""
     count = quantity.number(value) if "/" in resource else None
     if count is not None and count == count.to_integral_value():
         return int(count)
@@ -127,7 +129,7 @@ def _amount(value: str | float, resource: str) -> str | float:
 
 
 def _says_nothing(path: KeyedPath, value: Any, around: Mapping[str, Any]) -> bool:
-    """Whether a Pod is the same without a field of its template."""
+    """Return whether a Pod is the same without a field of its template."""
     key = path[-1]
     if value == [] or (value == {} and key in _EMPTY):
         return True

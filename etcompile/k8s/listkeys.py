@@ -1,9 +1,9 @@
-"""The fields by which Kubernetes identifies the items of a list.
+"""Know the fields by which Kubernetes identifies the items of a list.
 
-From the marks of its types: `+listMapKey`, by which the API server merges what several managers
-apply, and `patchMergeKey`, by which strategic merge patches do. Where both are there the second is
-the first field of the first: one table serves both. A list that is not here is one value: whoever
-writes it owns all of it, and a patch replaces it.
+They come from two marks in its types: `+listMapKey`, by which the API server merges what several
+managers apply, and `patchMergeKey`, by which strategic merge patches merge. Where a list has both,
+the second is the first field of the first, so one table serves both. A list that is not in the
+table is one value: one manager owns all of it, and a patch replaces it.
 """
 
 import functools
@@ -35,7 +35,7 @@ _OF_SERVICES = ("port", "protocol")
 POD_LISTS: Mapping[str, tuple[str, ...]] = {**_OF_PODS, **_OF_CONTAINERS, "claims": _NAMED}
 """The keys of all lists in a Pod's spec, by the list's name.
 
-`claims` of a container's resources has no key for patches: these replace it.
+A patch replaces `claims` of a container's resources, although they have a key for apply.
 """
 _PATCHED: dict[tuple[str, ValuePath], str] = {
     ("Service", ("spec", "ports")): _OF_SERVICES[0],
@@ -46,7 +46,7 @@ _PATCHED: dict[tuple[str, ValuePath], str] = {
 }
 _DEFAULTS = {"protocol": "TCP"}
 _IN_ORDER = frozenset({"containers", "env", "initContainers"})
-"""Lists whose order means something, although their items have keys."""
+"""Lists with keys whose order has a meaning, too."""
 _ONE = frozenset(
     {
         *("configMapKeyRef", "configMapRef", "fieldRef", "labelSelector", "namespaceSelector"),
@@ -59,13 +59,10 @@ _ONE = frozenset(
 def keys(
     path: tuple[str, ...], items: Sequence[Any], *owned: Mapping[str, Any] | None
 ) -> tuple[str, ...]:
-    """The fields that identify the items of a list.
+    """Return the names of the fields that identify the items of a list; none if it is one value.
 
     Args:
-        owned: What managers own of the list: the API server itself says there how it merges.
-
-    Returns:
-        The names of the fields; none if the list is one value.
+        owned: Fields of the list that managers own: they show how the API server merges it.
     """
     for name in (name for fields in owned for name in fields or ()):
         if name.startswith("k:"):
@@ -80,15 +77,15 @@ def keys(
 
 @functools.lru_cache(maxsize=4096)
 def owned_key(name: str) -> Mapping[str, Any]:
-    """The key of an item, as `k:{"name":"main"}` says it; thousands of Pods say the same."""
+    """Parse the key of an item, `k:{"name":"main"}`. Thousands of Pods repeat the same text."""
     key: Mapping[str, Any] = json.loads(name.removeprefix("k:"))
     return key
 
 
 def patch_key(kind: str, at: ValuePath) -> str | None:
-    """The field by which a strategic merge patch identifies the items of a list.
+    """Return the field by which a strategic merge patch identifies the items of a list.
 
-    Pod templates inside other objects are known by where they stand, whatever the kind.
+    A Pod template inside another object is recognised by its path, whatever the kind.
     """
     if field := _PATCHED.get((kind, at)):
         return field
@@ -106,35 +103,31 @@ def _is_pod_spec(kind: str, at: ValuePath) -> bool:
 
 
 def key(item: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
-    """The key of an item; None if it lacks a part of it."""
+    """Return the key of an item; None if it lacks a part of it."""
     values = dict(zip(names, key_values(item, names), strict=True))
     return None if None in values.values() else values
 
 
 def key_values(item: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
-    """The parts of an item's key; None for each that it lacks and that has no default."""
+    """Return the parts of an item's key; None for each that is missing and has no default."""
     return [item.get(name, _DEFAULTS.get(name)) for name in names]
 
 
 def label(values: Mapping[str, Any]) -> str:
-    """An item's key as a step of a path: `[main]`, `[8080/TCP]`."""
+    """Write an item's key as a step of a path: `[main]`, `[8080/TCP]`."""
     return f"[{'/'.join(map(str, values.values()))}]"
 
 
 def step(item: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """The label of an item; None if it lacks a part of its key."""
+    """Return the label of an item; None if it lacks a part of its key."""
     if len(names) == 1 and type(value := item.get(names[0])) is str:
-        return f"[{value}]"  # as nearly always: its name
+        return f"[{value}]"  # nearly always the name
     values = key(item, names)
     return None if values is None else label(values)
 
 
 def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
-    """The index of the item that a path ends at; None if there is none.
-
-    Args:
-        path: To the item: it ends in `[its key]`, or `[its index]`.
-    """
+    """Return the index of the item that a path ends at (`[its key]` or `[its index]`), or None."""
     step = path[-1]
     names = keys(path[:-1], items)
     for place, item in enumerate(items if names else ()):
@@ -147,10 +140,9 @@ def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
 
 
 def is_one(path: tuple[str, ...]) -> bool:
-    """Whether a mapping is one value: whoever writes it owns all that is in it."""
+    """Return whether a mapping is one value, of which one manager owns everything."""
     return bool(path) and path[-1] in _ONE
 
 
 def in_order(path: tuple[str, ...]) -> bool:
-    """Whether the order of a list with keys means something."""
     return path[-1] in _IN_ORDER

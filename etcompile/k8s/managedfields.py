@@ -1,8 +1,8 @@
-"""Who owns which field of a live object, from its managedFields.
+"""Read from managedFields which manager owns which field of a live object.
 
 A set of fields is what the API server writes as `fieldsV1`: nested mappings whose keys are
 `f:FIELD`, `k:{"name":"main"}` for an item of a list, `v:"x"` for a value of a set and `.` for the
-thing itself; an empty mapping is all that is there, as one (reference/gitops.md 4.4).
+field itself. An empty mapping stands for everything below, as one (reference/gitops.md 4.4).
 """
 
 from collections.abc import Mapping
@@ -15,25 +15,18 @@ from etcompile.k8s.objects import Object, seconds
 
 Fields = Mapping[str, Any]
 Others = tuple[tuple[str, Fields], ...]
-"""Managers by name, each with what it owns."""
+"""Managers by name, each with the fields it owns."""
 
 
 class Ownership(Struct, frozen=True):
-    """The owners of an object's fields.
+    """The owners of an object's fields."""
 
-    Args:
-        ours: The fields that our manager applied; None if it applied none.
-        others: The other managers. Those of the status alone are left out.
-        known: Whether the object tells its managers at all.
-    """
-
-    ours: Fields | None
-    others: Others
-    known: bool
+    ours: Fields | None  # what our manager applied; None if it applied nothing
+    others: Others  # managers that own more than the status
+    known: bool  # whether the object has managedFields at all
 
 
 def ownership(live: Object, manager: str) -> Ownership:
-    """Who owns the fields of a live object."""
     ours: Fields | None = None
     others: list[tuple[str, Fields]] = []
     entries = live["metadata"].get("managedFields") or ()
@@ -49,7 +42,7 @@ def ownership(live: Object, manager: str) -> Ownership:
 
 
 def last_written(live: Object, step: str) -> float:
-    """Return when a field, or one below it, was last changed (seconds since 1970), or 0."""
+    """Return when a field, or one below it, was last changed (seconds since 1970); 0 if unknown."""
     entries = live["metadata"].get("managedFields") or ()
     return max(
         (
@@ -62,13 +55,13 @@ def last_written(live: Object, step: str) -> float:
 
 
 def below(fields: Fields | None, step: str) -> Fields | None:
-    """What of a set is below a field; None if nothing is."""
+    """Return the owned fields below a field; None if there are none."""
     owned: Fields | None = fields.get(f"f:{step}") if fields else None
     return owned
 
 
 def of_item(fields: Fields | None, key: Mapping[str, Any]) -> Fields | None:
-    """What of a set is below the item of a list that has this key; None if nothing is."""
+    """Return the owned fields below the list item with this key; None if there are none."""
     owned: Fields
     for name, owned in (fields or {}).items():
         if name.startswith("k:") and owned_key(name) == key:
@@ -77,11 +70,11 @@ def of_item(fields: Fields | None, key: Mapping[str, Any]) -> Fields | None:
 
 
 def others_below(others: Others, step: str | Mapping[str, Any]) -> Others:
-    """The managers that own something below a field, or below an item with this key."""
+    """Return the managers that own something below a field, or below an item with this key."""
     owners: list[tuple[str, Fields]] = []
     for name, fields in others:
         inner: Fields | None = fields
-        if fields:  # an empty set is all that is there
+        if fields:  # an empty set stands for everything below
             inner = below(fields, step) if isinstance(step, str) else of_item(fields, step)
         if inner is not None:
             owners.append((name, inner))

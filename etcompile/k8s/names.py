@@ -1,6 +1,7 @@
-"""Check the names of objects, labels, their values, ports and container images.
+"""Check names of objects, labels, their values, ports and container images.
 
-As in k8s.io/apimachinery, pkg/util/validation. Whoever refuses a name says what it is the name of.
+The rules are those of k8s.io/apimachinery, pkg/util/validation. Messages name the subject, so none
+of these functions does.
 """
 
 import re
@@ -14,34 +15,30 @@ _PORT_NAME = r"(?a)[-a-z0-9]{1,15}"
 
 
 def is_label(text: str) -> bool:
-    """Whether a text is a DNS label: `worker-0`."""
     return len(text) <= 63 and re.fullmatch(_LABEL, text) is not None
 
 
 def is_run(text: str) -> bool:
-    """Whether a text can be the ID of a run, which is a part of the names of its Pods."""
+    """Check the ID of a run, which becomes part of the names of its Pods."""
     return is_label(text) and len(text) <= LONGEST_RUN
 
 
 def is_subdomain(text: str) -> bool:
-    """Whether a text is a DNS subdomain: `a.example.com`."""
     return len(text) <= 253 and re.fullmatch(_SUBDOMAIN, text) is not None
 
 
 def is_key(text: str) -> bool:
-    """Whether a text is a qualified name, as keys of labels are: `example.com/team`."""
+    """Check a qualified name, as keys of labels are: `example.com/team`."""
     domain, slash, name = text.rpartition("/")
     named = len(name) <= 63 and re.fullmatch(_NAME, name) is not None
     return named and (not slash or is_subdomain(domain))
 
 
 def is_label_value(text: str) -> bool:
-    """Whether a text can be the value of a label."""
     return not text or (len(text) <= 63 and re.fullmatch(_NAME, text) is not None)
 
 
 def is_port_name(text: str) -> bool:
-    """Whether a text can be the name of a port."""
     return (
         re.fullmatch(_PORT_NAME, text) is not None
         and "--" not in text
@@ -65,14 +62,14 @@ _LONGEST_IMAGE = 255
 
 
 def image_parts(image: str) -> tuple[str, str, str]:
-    """The name of an image, its tag and its digest; empty where it has none."""
+    """Split an image into name, tag and digest, each empty if absent."""
     rest, _, digest = image.partition("@")
     name, colon, tag = rest.rpartition(":")
-    return (name, tag, digest) if colon and "/" not in tag else (rest, "", digest)  # of a port
+    return (name, tag, digest) if colon and "/" not in tag else (rest, "", digest)  # a port's colon
 
 
 def image_problem(image: str) -> str | None:
-    """Why no runtime can pull an image of this name."""
+    """Say why no runtime can pull this image; None if one can."""
     if any(map(str.isspace, image)):
         return "it contains a blank"
     if match := re.match(_SCHEME, image):

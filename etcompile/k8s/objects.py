@@ -1,4 +1,4 @@
-"""Kubernetes objects as values: what YAML or JSON makes of a manifest or of an answer."""
+"""Read Kubernetes objects: metadata, times, scope, waves and conditions."""
 
 import functools
 import re
@@ -9,10 +9,10 @@ from typing import Any
 from etcompile.k8s.path import mapping_at
 
 Object = Mapping[str, Any]
-"""An object that is only read: a manifest, or what was compiled."""
+"""An object that is only read: a manifest, or a compiled one."""
 
 LiveObject = dict[str, Any]
-"""An object of whoever holds it: an answer of the API server, or one that is being made."""
+"""An object that its holder may change: an answer of the API server, or one under construction."""
 
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 """The lists of containers of a PodSpec."""
@@ -26,28 +26,27 @@ SERVER_METADATA = frozenset(
 """Fields of metadata that only an API server writes."""
 
 _TEXTS = frozenset({"annotations", "labels", "matchLabels", "nodeSelector"})
-"""Fields that hold a map of texts, wherever they stand."""
+"""Fields that hold a map of texts in any kind."""
 _TEXTS_OF = {
     ("v1", "ConfigMap"): ("data", "binaryData"),
     ("v1", "Secret"): ("data", "stringData"),
     ("v1", "Service"): ("selector",),
 }
-"""Fields that hold one in a kind."""
+"""Fields that hold one in this kind."""
 
 
 def status_of(value: Object) -> Object:
-    """The status of a live object; empty if nobody has written one yet."""
     status: Object = value.get("status") or {}
     return status
 
 
 def is_going(value: Object) -> bool:
-    """Whether an object is being deleted: it goes when its grace and its finalizers let it."""
+    """Return whether an object is being deleted: grace and finalizers may delay that."""
     return bool(value["metadata"].get("deletionTimestamp"))
 
 
 def what_keeps(value: Object) -> str:
-    """Return what delays a deletion, as a clause that begins with a comma, or nothing."""
+    """Return what delays a deletion, as a clause that begins with a comma; or nothing."""
     finalizers = value["metadata"].get("finalizers") or ()
     others = [name for name in finalizers if name != "foregroundDeletion"]
     if others:
@@ -59,36 +58,28 @@ _LONGEST_TIME = 40
 
 
 def seconds(time: str | None) -> float | None:
-    """A time of the API server's, RFC 3339, in seconds since 1970; None if it is none."""
+    """Parse a time of the API server (RFC 3339) to seconds since 1970; None if it is no time."""
     try:
         return None if time is None or len(time) > _LONGEST_TIME else _seconds(time)
     except (ValueError, OverflowError, TypeError):
         return None
 
 
-@functools.lru_cache(maxsize=4096)  # each event of a Pod tells its times again
+@functools.lru_cache(maxsize=4096)  # each event of a Pod repeats its times
 def _seconds(time: str) -> float:
     return datetime.fromisoformat(time).timestamp()
 
 
 def timestamp(at: float) -> str:
-    """A time as Kubernetes writes it, to the second.
-
-    Args:
-        at: In seconds since 1970.
-    """
+    """Write a time (seconds since 1970) as Kubernetes does, to the second."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def without_nulls(value: Any) -> Any:
-    """A JSON value without the entries that are null, which to Kubernetes are absent.
+    """Return a JSON value without null entries, which Kubernetes treats as absent.
 
-    Args:
-        value: A JSON value; it is not changed. Nulls that are items of a list stay, so that the
-            others keep their index.
-
-    Returns:
-        A copy, or the value itself where it holds no null.
+    Null items of a list stay, so that the others keep their index. A value without nulls is
+    returned as it is, else a copy.
     """
     if isinstance(value, dict):
         fields = {key: without_nulls(field) for key, field in value.items() if field is not None}
@@ -104,13 +95,13 @@ _CUSTOM = "trainer.kubeflow.org/"
 
 
 def as_read(value: LiveObject) -> LiveObject:
-    """An object as the API server reads it: null is absent, but empty in a map of texts.
+    """Return an object as the API server reads it: null is absent, but empty in a map of texts.
 
-    So `nodeSelector: {example.com/gpu: }` asks for nodes whose label of that name is empty. Of
-    Trainer's resources, whose CRDs describe each map, nothing is left of a null.
+    So `nodeSelector: {example.com/gpu: }` asks for nodes whose label of that name is empty. In
+    Trainer's resources, whose CRDs describe each map, every null is absent.
     """
     read: LiveObject = without_nulls(value)
-    if read is value:  # as almost always
+    if read is value:  # nearly always
         return read
     kind = str(value.get("apiVersion")), str(value.get("kind"))
     if kind[0].startswith(_CUSTOM):
@@ -120,7 +111,7 @@ def as_read(value: LiveObject) -> LiveObject:
 
 
 def _read(value: Any, field: str, texts: frozenset[str]) -> Any:
-    """The value of a field as the API server reads it; `texts` names maps of texts."""
+    """Return the value of a field as the API server reads it; `texts` names maps of texts."""
     if isinstance(value, list):
         return [_read(item, "", texts) for item in value]
     if not isinstance(value, dict):
@@ -142,24 +133,24 @@ _CLUSTER_SCOPED = frozenset(
         *("ValidatingWebhookConfiguration", "VolumeAttachment", "VolumeAttributesClass"),
     }
 )
-"""Kinds of Kubernetes itself whose objects are in no namespace."""
+"""Kinds of Kubernetes whose objects are in no namespace."""
 
 
 def may_have_namespace(value: Object) -> bool:
-    """Whether the namespace that an object names may mean anything."""
+    """Return whether the namespace that an object names can have a meaning."""
     return value["kind"] not in _CLUSTER_SCOPED or not _is_builtin(value)
 
 
 def is_namespaced(value: Object) -> bool:
-    """Whether an object that names no namespace is known to have one.
+    """Return whether an object that names no namespace surely has one.
 
-    Whether a custom resource has cannot be known here, so it counts as having none.
+    For a custom resource that is unknown here, so the answer is no.
     """
     return _is_builtin(value) and value["kind"] not in _CLUSTER_SCOPED
 
 
 def is_custom(value: Object) -> bool:
-    """Whether a definition in the cluster, and not Kubernetes itself, says what an object is."""
+    """Return whether a definition in the cluster, not Kubernetes itself, defines the kind."""
     return not _is_builtin(value) or ".sigs.k8s.io/" in value["apiVersion"]
 
 
@@ -171,11 +162,11 @@ def _is_builtin(value: Object) -> bool:
 # Waves ------------------------------------------------------------------------------------------
 
 WAVE_IDENTITY = -10
-"""Identities and where secrets come from: everything else refers to them."""
+"""Identities and sources of secrets: everything else refers to them."""
 WAVE_CONFIG = 0
-"""What Pods mount, resolve or are scheduled by; also where a user's own objects are."""
+"""What Pods mount, resolve or are scheduled by; also a user's objects."""
 WAVE_PODS = 100
-"""Everything that makes Pods, together: a wave after a Pod of a training never starts."""
+"""Everything that makes Pods, together: a wave after a training's Pods would never start."""
 
 _WAVE_ANNOTATIONS = ("etcompile.dev/wave", "argocd.argoproj.io/sync-wave")
 
@@ -196,18 +187,17 @@ _POD_KINDS = frozenset(
 )
 
 FOREMOST_KINDS = ("Namespace", "CustomResourceDefinition")
-"""The two kinds that others of their own wave cannot be created without."""
+"""Kinds without which other objects of the same wave cannot be created."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def wave(value: Object) -> int:
-    """The wave of an object: a lower one is applied earlier.
+    """Return the wave of an object: lower waves are applied earlier.
 
-    Returns:
-        The integer in the annotation `etcompile.dev/wave`, else the one in
-        `argocd.argoproj.io/sync-wave`, else that of the kind: -10, 0 or 100
-        (reference/gitops.md 9). An annotation that is no quoted integer does not count.
+    It is the integer in the annotation `etcompile.dev/wave`, else the one in
+    `argocd.argoproj.io/sync-wave`, else that of the kind: -10, 0 or 100
+    (reference/gitops.md 9). An annotation that is no quoted integer does not count.
     """
     annotations = mapping_at(value, ("metadata", "annotations"))
     for name in _WAVE_ANNOTATIONS:
@@ -223,15 +213,14 @@ def wave(value: Object) -> int:
 # Conditions ---------------------------------------------------------------------------------------
 
 
-def condition(status: Object, wanted: str) -> Mapping[str, Any]:
-    """The condition of a type, whether true or not; an empty mapping if there is none."""
+def condition(status: Object, kind: str) -> Mapping[str, Any]:
+    """Return the condition of a type, true or not; an empty mapping if there is none."""
     reported: Mapping[str, Any]
     for reported in status.get("conditions") or ():
-        if reported.get("type") == wanted:
+        if reported.get("type") == kind:
             return reported
     return {}
 
 
-def is_true(status: Object, wanted: str) -> bool:
-    """Whether the condition of a type is true."""
-    return condition(status, wanted).get("status") == "True"
+def is_true(status: Object, kind: str) -> bool:
+    return condition(status, kind).get("status") == "True"

@@ -1,8 +1,8 @@
-"""Paths of fields: what is at one, a copy with a change at one, and how they are written.
+"""Read, change and write paths of fields.
 
-A path of steps and indexes (`ValuePath`) is of one value, and people know it from JSONPath:
-`spec.containers[0].name`. A path by keys is of two states of an object, in which an item may have
-two indexes: `spec.containers[main].name`.
+A `ValuePath` has keys and indexes and belongs to one value; people know it from JSONPath:
+`spec.containers[0].name`. A `KeyedPath` names items by their key, because an item may have
+different indexes in two states of an object: `spec.containers[main].name`.
 """
 
 import re
@@ -21,7 +21,7 @@ _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
 
 
 def value_at(value: Any, path: ValuePath) -> Any:
-    """The value at a path inside a JSON value; None where there is none."""
+    """Return the value at a path inside a JSON value; None if there is none."""
     for step in path:
         try:
             value = value[step]
@@ -31,13 +31,13 @@ def value_at(value: Any, path: ValuePath) -> Any:
 
 
 def mapping_at(value: Any, path: ValuePath) -> Mapping[str, Any]:
-    """The mapping at a path inside a JSON value; an empty one where there is none."""
+    """Return the mapping at a path inside a JSON value; an empty one if there is none."""
     mapping = value_at(value, path)
     return mapping if isinstance(mapping, dict) else {}
 
 
 def mappings_of(value: Any, name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The mappings in the list that a field holds, with their indexes."""
+    """Yield the mappings in the list that a field holds, with their indexes."""
     items = value.get(name) if isinstance(value, dict) else None
     for index, item in enumerate(items if isinstance(items, list) else ()):
         if isinstance(item, dict):
@@ -45,7 +45,7 @@ def mappings_of(value: Any, name: str) -> Iterator[tuple[int, Mapping[str, Any]]
 
 
 def containers_of(spec: Any) -> Iterator[tuple[tuple[str, int], Mapping[str, Any]]]:
-    """The init containers and containers of a PodSpec, and where they stand in it."""
+    """Yield init containers and containers of a PodSpec, each with its place in the spec."""
     for name in ("initContainers", "containers"):
         for index, container in mappings_of(spec, name):
             yield (name, index), container
@@ -54,7 +54,7 @@ def containers_of(spec: Any) -> Iterator[tuple[tuple[str, int], Mapping[str, Any
 def changed_at(
     value: Mapping[str, Any], path: ValuePath, change: Callable[..., Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """A copy in which the mapping at a path of keys is changed, if there is one."""
+    """Return a copy in which the mapping at a path is changed, if there is one."""
     if not path:
         return dict(change(value))
     step = str(path[0])
@@ -65,7 +65,7 @@ def changed_at(
 
 
 def value_path(value: Any, path: KeyedPath) -> ValuePath:
-    """The steps of a path by keys as the keys and indexes of a value, as far as it has them."""
+    """Turn a path by keys into keys and indexes of a value, as far as the value has them."""
     steps: list[str | int] = []
     for step in path:
         key: str | int = step
@@ -90,19 +90,19 @@ def _index_of(items: Sequence[Any], key: str) -> int:
 
 
 def overlap(one: KeyedPath, other: KeyedPath) -> bool:
-    """Whether one of two paths is the other, or leads into what is there."""
+    """Return whether one path is a prefix of the other, or the same."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
 def misfit(error: msgspec.ValidationError) -> tuple[str, ValuePath]:
-    """What is wrong with a value that a type does not fit, and the path to it."""
+    """Return what is wrong with a value that does not fit its type, and the path to it."""
     words, _, where = str(error).replace("`", "'").partition(" - at '$")
     path = (int(index) if index else name for name, index in _MISFIT.findall(where))
     return words[:1].lower() + words[1:], tuple(path)
 
 
 def texts_in(value: object, at: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
-    """The texts inside a JSON value, its keys among them, each with the path to it."""
+    """Yield the texts inside a JSON value, including keys, each with its path."""
     if isinstance(value, str):
         yield at, value
     elif isinstance(value, Mapping):
@@ -115,7 +115,7 @@ def texts_in(value: object, at: ValuePath = ()) -> Iterator[tuple[ValuePath, str
 
 
 def dotted(path: ValuePath) -> str:
-    """A path in one line: `spec.containers[0].name`, `metadata.labels['example.com/a']`."""
+    """Write a path in one line: `spec.containers[0].name`, `metadata.labels['example.com/a']`."""
     words = ""
     for step in path:
         if isinstance(step, int):
@@ -128,7 +128,7 @@ def dotted(path: ValuePath) -> str:
 
 
 def keyed(path: KeyedPath) -> str:
-    """A path in one line: `spec.containers[main].image`, `metadata.labels[example.com/a]`."""
+    """Write a path in one line: `spec.containers[main].image`, `metadata.labels[example.com/a]`."""
     text = ""
     for step in path:
         if step.startswith("["):

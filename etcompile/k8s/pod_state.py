@@ -1,6 +1,6 @@
-"""What a Pod has become: of each only what a decision needs, a few hundred bytes.
+"""Reduce a Pod to what decisions need, in a few hundred bytes.
 
-A namespace may have ten thousand of them. Every text of it is cut and made printable here.
+A namespace may have ten thousand Pods. Every text is cut and made printable here.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from etcompile.model.supervision import EpochLine, Notice, read_notice
 
 TOUCHED = "etcompile.dev/touched"
 """Annotation of a Pod: which host lists its kubelet was last told to fetch."""
-_LONGEST_REASON = 128  # of a UID, a hash, or a reason in one word
+_LONGEST_REASON = 128  # of a UID, a hash or a reason in one word
 _LONGEST_WAITING = 300
 
 
@@ -41,7 +41,7 @@ class Waiting(Struct, frozen=True):
 
 
 class PodState(Struct, frozen=True, gc=False):
-    """A Pod, as far as rules ask. Times are in seconds since 1970, 0 while they are not known."""
+    """A Pod, reduced to what rules ask. Times are in seconds since 1970, 0 if unknown."""
 
     name: str
     uid: str
@@ -59,43 +59,43 @@ class PodState(Struct, frozen=True, gc=False):
     created: float = 0.0
     ready_since: float | None = None
     touched: str = ""  # what its kubelet was last told to fetch: host lists, or who has succeeded
-    ending: bool = False  # it was given a deadline of a second
-    rank: int | None = None  # where its role tells ranks from indexes
-    due: float = 0.0  # by when one that was asked to go should have gone
-    reasons: tuple[str, ...] = ()  # of containers, where more than an exit code: `OOMKilled`
-    half_deleted: bool = False  # its deletion was begun and never finished: nothing holds it
-    controller: str = ""  # the UID of the object whose controller made it
-    refused: bool = False  # it never trained: its kubelet, or its preflight, sent it away
+    ending: bool = False  # it has a deadline of one second
+    rank: int | None = None  # set if its role distinguishes ranks from indexes
+    due: float = 0.0  # when a Pod whose deletion was requested should be gone
+    reasons: tuple[str, ...] = ()  # of containers, if more than an exit code: `OOMKilled`
+    half_deleted: bool = False  # its deletion was begun and never finished; nothing holds it
+    controller: str = ""  # UID of the object whose controller created it
+    refused: bool = False  # it never trained: its kubelet or its preflight rejected it
     created_here: bool = False  # by a watcher
     waiting: Waiting | None = None
-    notice: Notice = Notice()  # what its supervisor was asked last
-    epochs: tuple[EpochLine, ...] = ()  # of the termination messages of its containers
+    notice: Notice = Notice()  # the last request to its supervisor
+    epochs: tuple[EpochLine, ...] = ()  # from the termination messages of its containers
     node: str = ""
     deletion_requested: float = 0.0
-    failures: tuple[Any, ...] = ()  # what it says that it has failed of (`etcompile.failures`)
+    failures: tuple[Any, ...] = ()  # the failures it reports (`etcompile.failures`)
     spans: tuple[Any, ...] = ()  # when its containers ran (`etcompile.goodput`)
-    unreachable_since: float = 0.0  # since when its node has not answered
-    held_by_queue: bool = False  # nothing but Kueue's finalizer keeps it from going
-    stopped_by_queue: bool = False  # with its group, to have its quota for another one
-    left_out_by_queue: bool = False  # its group was finished without it: it is never admitted
+    unreachable_since: float = 0.0  # since when its node does not answer
+    held_by_queue: bool = False  # only Kueue's finalizer delays its deletion
+    stopped_by_queue: bool = False  # with its group, whose quota another one gets
+    left_out_by_queue: bool = False  # its group finished without it: it is never admitted
     queued_alone: bool = False  # it is beyond the minimum of its job's group
 
     @property
     def number(self) -> int:
-        """Its number in the role, which of those who follow is the rank; 0 where it has none."""
+        """Return its number in the role: the rank if it has one, else the index, else 0."""
         return self.rank if self.rank is not None else self.index or 0
 
     @property
     def ended(self) -> bool:
-        """Whether none of its containers runs or will run again."""
+        """Return whether none of its containers runs or will run again."""
         return self.phase in pods.ENDED
 
 
 def how_it_ended(pod: PodState, reason: str) -> str:
-    """Say what has become of a Pod, in a few words: `failed (exit code 137, OOMKilled)`.
+    """Say how a Pod ended, in a few words: `failed (exit code 137, OOMKilled)`.
 
     Args:
-        reason: Why it is replaced. A Pod that was deleted may have failed of that.
+        reason: Why it is replaced. A Pod that was deleted may have failed because of that.
     """
     if reason == "deleted" or (reason == "Restart" and pod.deletion_requested):
         return "deleted"
@@ -106,14 +106,18 @@ def how_it_ended(pod: PodState, reason: str) -> str:
         for name, code in pod.exits
         if code
     ]
-    if not codes:  # an init container, then
-        codes = [f"{own.container}: exit code {own.code}" for own in pod.failures if own.code]
+    if not codes:  # an init container failed
+        codes = [
+            f"{failure.container}: exit code {failure.code}"
+            for failure in pod.failures
+            if failure.code
+        ]
     causes = dict.fromkeys(filter(None, (*codes[:1], pod.reason, *pod.reasons)))
     return f"failed ({', '.join(causes)})" if causes else "failed"
 
 
 def pod_state(pod: Object, before: "PodState | None" = None) -> PodState:
-    """A Pod that etcompile has labelled, from what the API server says now and said before."""
+    """Read a Pod with etcompile's labels; `before` is its state at the previous event."""
     metadata, status, spec = pod["metadata"], status_of(pod), pod.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     owners = metadata.get("ownerReferences") or ()
@@ -126,12 +130,12 @@ def pod_state(pod: Object, before: "PodState | None" = None) -> PodState:
     requested = before.deletion_requested if before is not None else 0.0
     if going and not requested:
         requested = pods.deletion_requested(pod)
-    # This is asked of every event of every Pod, and most say that a Pod is well.
+    # This runs for every event of every Pod, and most events say that a Pod is well.
     ended = [container for container in containers if pods.terminated(container)]
     reason = shown(status.get("reason") or "", _LONGEST_REASON)
     troubled = phase == "Failed" or bool(reason) or "DisruptionTarget" in conditions
     failed = troubled or bool(ended or restarts or init_restarts) or phase == "Pending"
-    # The preflight of a Pod may have said that it belongs on another node.
+    # The preflight of a Pod may have reported that it belongs on another node.
     sent_away = failed and any(
         (pods.terminated(init) or pods.terminated_before(init)).get("exitCode") == OTHER_NODE
         for init in inits
@@ -167,7 +171,7 @@ def pod_state(pod: Object, before: "PodState | None" = None) -> PodState:
         half_deleted=going and pods.is_half_deleted(pod),
         controller=str(controller)[:_LONGEST_REASON],
         refused=(troubled and pods.is_refused(pod)) or sent_away,
-        # Who creates a Pod owns its containers.
+        # The manager that owns `containers` created the Pod.
         created_here=any(
             "f:containers" in (entry.get("fieldsV1") or {}).get("f:spec", ())
             for entry in metadata.get("managedFields") or ()
@@ -187,8 +191,8 @@ def pod_state(pod: Object, before: "PodState | None" = None) -> PodState:
 
 def _waiting(pod: Object) -> Waiting | None:
     if held := next(pods.held(pod), None):
-        # An image is pulled, and pulled again: two words for one trouble, of which an Event tells
-        # once. `status` says what it is just now, as `kubectl get pods` does.
+        # A failing image pull alternates between two reasons; one Event must report it once.
+        # `status` shows the current one, as `kubectl get pods` does.
         reason = "ImagePullBackOff" if held["reason"] == "ErrImagePull" else held["reason"]
         message = held.get("message")
     elif unscheduled := pods.unscheduled(pod):
@@ -200,16 +204,15 @@ def _waiting(pod: Object) -> Waiting | None:
 
 
 class BatchView(Struct, frozen=True):
-    """A Job of Kubernetes that makes the Pod of a role."""
+    """A Kubernetes Job that creates the Pod of a role."""
 
     name: str
     succeeded: bool = False
-    failed: str = ""  # the reason of its condition Failed: `BackoffLimitExceeded`
+    failed: str = ""  # reason of its condition Failed: `BackoffLimitExceeded`
     uid: str = ""
 
 
 def batch_view(value: Object) -> BatchView:
-    """Return a Job of Kubernetes, as the API server describes it."""
     failed = jobs.failure(value)
     return BatchView(
         value["metadata"]["name"],

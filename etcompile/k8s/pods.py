@@ -1,7 +1,7 @@
-"""What the status of a Pod means: how far it is, how its containers are, and who ends it.
+"""Read the status of a Pod: its phase, its containers, and who ends it.
 
-The one place that reads it. Watcher, rollout and status put it into words of their own, for
-different readers; what is ready, has ended or was disrupted is the same for all of them.
+Only this module reads it. Watcher, rollout and status phrase it for different readers, but what
+counts as ready, ended or disrupted is the same for all of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,10 +10,10 @@ from typing import Any
 from etcompile.k8s.objects import Object, condition, is_going, is_true, seconds, status_of
 
 ENDED = frozenset({"Succeeded", "Failed"})
-"""The phases that a Pod does not leave: none of its containers runs or will run again."""
+"""Final phases: no container runs or will run again."""
 
 KUBECTL_NAMES = frozenset({"pod", "pods", "po"})
-"""What kubectl calls the kind."""
+"""kubectl's names of the kind."""
 
 _DISRUPTIONS: Mapping[str, tuple[str, str]] = {
     "PreemptionByScheduler": ("Preempted", "a Pod of higher priority has its place"),
@@ -38,38 +38,36 @@ _REFUSALS = frozenset(
         *("TaintToleration", "TopologyAffinityError", "UnexpectedAdmissionError"),
     }
 )
-"""Reasons of Pods that their kubelet did not admit, beside `OutOfcpu` and the like
+"""Reasons of Pods that their kubelet did not admit, in addition to `OutOfcpu` and the like
 (k8s.io/kubernetes, pkg/kubelet/lifecycle/predicate.go and cm/)."""
 
 KUEUE_MANAGED = "kueue.x-k8s.io/managed"
-"""The finalizer of Kueue: a Pod of a group stays until Kueue has counted it."""
+"""Kueue's finalizer: a Pod of a group stays until Kueue has counted it."""
 _KUEUE_GATE = "kueue.x-k8s.io/admission"
 
 _ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing"})
-"""What a container waits for that starts as it should."""
+"""Reasons for which a container waits while it starts normally."""
 
 
 def phase(pod: Object) -> str:
-    """`Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`."""
+    """Return `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`."""
     return status_of(pod).get("phase") or "Pending"
 
 
 def has_ended(pod: Object) -> bool:
-    """Whether none of its containers runs or will run again."""
     return phase(pod) in ENDED
 
 
 def is_ready(pod: Object) -> bool:
-    """Whether it is Ready: others can reach it."""
     return is_true(status_of(pod), "Ready")
 
 
 def is_half_deleted(pod: Object) -> bool:
-    """Whether the API server has marked a Pod as deleted and has only to remove it.
+    """Return whether the API server has marked a Pod as deleted but has not removed it.
 
-    It writes a deletion without grace in two steps, and leaves out the second when whoever asked
-    is gone in between (k8s.io/apiserver, registry/rest/delete.go, BeforeDelete). No kubelet is
-    waited for: the Pod has ended, or was never on a node. Who asks again finishes it.
+    It writes a deletion without grace in two steps, and skips the second if the client has
+    disconnected in between (k8s.io/apiserver, registry/rest/delete.go, BeforeDelete). No kubelet
+    is involved: the Pod has ended, or was never on a node. A second request finishes the deletion.
     """
     metadata = pod["metadata"]
     if not is_going(pod) or metadata.get("finalizers"):
@@ -79,10 +77,10 @@ def is_half_deleted(pod: Object) -> bool:
 
 
 def is_left_out_by_kueue(pod: Object) -> bool:
-    """Whether Kueue holds a Pod back and has given it up: its group had finished before it came.
+    """Return whether Kueue holds back a Pod for ever: its group finished before the Pod came.
 
-    Kueue's webhook gives each Pod a gate and a finalizer. The gate goes when the Pod is admitted,
-    the finalizer when its group has finished.
+    Kueue's webhook gives each Pod a gate and a finalizer. It removes the gate when it admits the
+    Pod, the finalizer when the group has finished.
     """
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
     gated = any(gate.get("name") == _KUEUE_GATE for gate in gates)
@@ -90,9 +88,9 @@ def is_left_out_by_kueue(pod: Object) -> bool:
 
 
 def deletion_requested(pod: Object) -> float:
-    """When somebody requested its deletion, in seconds since 1970; 0 if nobody has.
+    """Return when the deletion of a Pod was requested (seconds since 1970); 0 if it was not.
 
-    Its deletionTimestamp is when it should have gone.
+    Its deletionTimestamp is when it should be gone.
     """
     metadata = pod["metadata"]
     due = seconds(metadata.get("deletionTimestamp"))
@@ -100,11 +98,12 @@ def deletion_requested(pod: Object) -> float:
 
 
 def unreachable_since(pod: Object) -> float:
-    """Since when its node has not answered, in seconds since 1970; 0 as long as it does.
+    """Return since when its node does not answer (seconds since 1970); 0 while it does.
 
-    When a kubelet does not answer, the node controller calls its Pods not Ready, and says nothing
-    about their containers (k8s.io/kubernetes, pkg/controller/util/node/controller_utils.go,
-    MarkPodsNotReady): a kubelet would. Of a Pod that was not Ready before nothing is known.
+    When a kubelet does not answer, the node controller marks its Pods as not Ready and leaves
+    their containers alone (k8s.io/kubernetes, pkg/controller/util/node/controller_utils.go,
+    MarkPodsNotReady); a kubelet would change both. For a Pod that was not Ready before, the
+    status does not show it.
     """
     status = status_of(pod)
     ready = condition(status, "Ready")
@@ -116,7 +115,7 @@ def unreachable_since(pod: Object) -> float:
 
 
 def unscheduled(pod: Object) -> Mapping[str, Any] | None:
-    """The condition in which the scheduler says why no node takes the Pod; None if it does not."""
+    """Return the condition in which the scheduler says why no node fits the Pod, or None."""
     scheduled = condition(status_of(pod), "PodScheduled")
     return scheduled if scheduled.get("status") == "False" else None
 
@@ -125,20 +124,20 @@ def unscheduled(pod: Object) -> Mapping[str, Any] | None:
 
 
 def is_refused(pod: Object) -> bool:
-    """Whether its kubelet did not admit it: it has failed, and never ran."""
+    """Return whether its kubelet did not admit it: it has failed and never ran."""
     return phase(pod) == "Failed" and is_refusal(status_of(pod).get("reason") or "")
 
 
 def is_disrupted(pod: Object) -> bool:
-    """Whether somebody ends it before its time, or did not let it begin: not the training."""
+    """Return whether something other than the training ended it early, or never let it start."""
     return disruption(pod) is not None or is_refusal(status_of(pod).get("reason") or "")
 
 
 def disruption(pod: Object) -> tuple[str, str, str] | None:
-    """Who ends a Pod before its time: a word, an explanation, and the message that goes with it.
+    """Return what ends a Pod before its time: a word, an explanation, and its message.
 
-    Schedulers, the taint manager and the eviction API say it in the condition DisruptionTarget,
-    kubelets and the node controller in the status itself.
+    Schedulers, the taint manager and the eviction API write it to the condition DisruptionTarget,
+    kubelets and the node controller to the status itself.
     """
     status: Mapping[str, Any] = status_of(pod)
     if status.get("reason") not in _DISRUPTIONS:
@@ -151,7 +150,7 @@ def disruption(pod: Object) -> tuple[str, str, str] | None:
 
 
 def is_refusal(reason: str) -> bool:
-    """Whether the reason of a Pod that has failed says that its kubelet did not admit it."""
+    """Return whether the reason of a failed Pod means that its kubelet did not admit it."""
     return reason in _REFUSALS or reason.startswith("OutOf")
 
 
@@ -159,51 +158,49 @@ def is_refusal(reason: str) -> bool:
 
 
 def init_containers(pod: Object) -> Sequence[Mapping[str, Any]]:
-    """The statuses of its init containers."""
     return status_of(pod).get("initContainerStatuses") or ()
 
 
 def containers(pod: Object) -> Sequence[Mapping[str, Any]]:
-    """The statuses of its containers, without its init containers."""
+    """Return the statuses of its containers, without init containers."""
     return status_of(pod).get("containerStatuses") or ()
 
 
 def waiting(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Why a container does not run, with `reason` and `message`; empty if it does not wait."""
+    """Return why a container does not run (`reason`, `message`); empty if it does not wait."""
     state: Mapping[str, Any] = (container.get("state") or {}).get("waiting") or {}
     return state
 
 
 def terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """How a container has ended, with `exitCode` and `reason`; empty if it has not."""
+    """Return how a container has ended (`exitCode`, `reason`); empty if it has not."""
     state: Mapping[str, Any] = (container.get("state") or {}).get("terminated") or {}
     return state
 
 
 def terminated_before(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """How a container ended the time before this; empty if it never did."""
+    """Return how a container ended the previous time; empty if it never did."""
     state: Mapping[str, Any] = (container.get("lastState") or {}).get("terminated") or {}
     return state
 
 
 def is_running(container: Mapping[str, Any]) -> bool:
-    """Whether a container runs."""
     return "running" in (container.get("state") or {})
 
 
 def running_init(pod: Object) -> str:
-    """Return the name of the init container that a Pod is at; empty if it has begun, or none."""
+    """Return the init container that a Pod is at; empty if there is none or all have ended."""
     names = [init.get("name") for init in init_containers(pod) if is_running(init)]
     return str(names[-1]) if names and status_of(pod).get("phase") == "Pending" else ""
 
 
 def started_at(container: Mapping[str, Any]) -> str:
-    """When a container was started that runs, in the kubelet's words; empty if it does not run."""
+    """Return when a running container was started, as the kubelet writes it; else empty."""
     return str(((container.get("state") or {}).get("running") or {}).get("startedAt") or "")
 
 
 def ends(container: Mapping[str, Any]) -> int:
-    """How often a container has ended, of all the times that it was started in its Pod."""
+    """Return how often a container has ended, over all of its starts in the Pod."""
     before: int = container.get("restartCount") or 0
     if is_running(container):
         return before
@@ -211,17 +208,17 @@ def ends(container: Mapping[str, Any]) -> int:
 
 
 def is_on_its_way(reason: str) -> bool:
-    """Whether a container that waits with this reason starts as it should."""
+    """Return whether a container that waits for this reason is starting normally."""
     return reason in _ON_ITS_WAY
 
 
 def restarts(statuses: Iterable[Mapping[str, Any]]) -> int:
-    """How often containers were started again in place."""
+    """Return how often containers were restarted in place."""
     return sum(status.get("restartCount", 0) for status in statuses)
 
 
 def held(pod: Object) -> Iterator[Mapping[str, Any]]:
-    """What keeps containers from starting, with `reason` and `message`; init containers first."""
+    """Yield what keeps containers from starting (`reason`, `message`), init containers first."""
     for container in (*init_containers(pod), *containers(pod)):
         state = waiting(container)
         if state.get("reason") and not is_on_its_way(state["reason"]):
@@ -229,7 +226,7 @@ def held(pod: Object) -> Iterator[Mapping[str, Any]]:
 
 
 def failures(pod: Object) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The containers that have not ended well, each with how it ended; init containers first."""
+    """Yield the containers that failed, each with how it ended, init containers first."""
     for container in (*init_containers(pod), *containers(pod)):
         ended = terminated(container)
         if ended.get("exitCode"):

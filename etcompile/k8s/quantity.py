@@ -1,12 +1,12 @@
-"""Kubernetes quantities (`500m`, `2Gi`, `1e3`) as numbers."""
+"""Read Kubernetes quantities (`500m`, `2Gi`, `1e3`) as numbers."""
 
 import re
 from decimal import Decimal
 
 _LONGEST = 128
-"""Characters of a quantity. The longest that the API server keeps as it is has 18 digits."""
+"""Characters of a quantity. The longest that the API server stores unchanged has 18 digits."""
 _FORM = re.compile(
-    # No digit is tried twice: every other choice would take time by the square of their number.
+    # Each digit matches in one way only: otherwise the time grows with the square of the length.
     r"(?P<number>[+-]?\d*+(?:\.\d*+)?)"
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?",
     re.ASCII,
@@ -23,12 +23,10 @@ _LOOSE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kKmMgGtTpP])[iI]?[bB
 
 
 def number(quantity: str | float) -> Decimal | None:
-    """The number that a quantity stands for.
-
-    The grammar is that of resource.ParseQuantity in k8s.io/apimachinery.
+    """Parse a quantity by the grammar of resource.ParseQuantity in k8s.io/apimachinery.
 
     Returns:
-        The number; None if this is no quantity, or so long a text that nobody means one by it.
+        The number; None if the text is no quantity or has more than 128 characters.
     """
     text = str(quantity).strip(" ")  # as the API server does
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
@@ -43,10 +41,10 @@ def number(quantity: str | float) -> Decimal | None:
 
 
 def canonical(quantity: str | float) -> str | None:
-    """The shortest text of the number that a quantity stands for: `8Gi` for `8192Mi`.
+    """Return the shortest text of a quantity: `8Gi` for `8192Mi`.
 
     Returns:
-        The text; None if this is no quantity, or one that no resource has so much of.
+        The text; None if this is no quantity, or 10^18 and more.
     """
     value = number(quantity)
     if value is None or abs(value) >= _MOST:
@@ -56,7 +54,7 @@ def canonical(quantity: str | float) -> str | None:
 
 
 def probably(text: str) -> str | None:
-    """The quantity that was probably meant by a text that is none: `2Gi` for `2GB`."""
+    """Guess the quantity behind a text that is none: `2Gi` for `2GB`."""
     if len(text) <= _LONGEST and (match := _LOOSE.fullmatch(text.strip())):
         return f"{match['number']}{match['unit'].upper()}i"
     return None

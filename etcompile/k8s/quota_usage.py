@@ -1,4 +1,4 @@
-"""What objects count for in the ResourceQuotas of their namespace."""
+"""Count what objects use of the ResourceQuotas of their namespace."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,34 +13,30 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
 class Shortage(NamedTuple):
-    """A resource of which a quota has too little: less is free now than new objects need.
-
-    Args:
-        free: What is left, or less than nothing.
-        freed: How much deletions give back.
-    """
+    """A resource of which a quota has less left than new objects need."""
 
     quota: str
     resource: str
     most: Decimal
-    free: Decimal
-    wanted: Decimal
-    freed: Decimal
+    free: Decimal  # negative if the quota is exceeded already
+    needed: Decimal
+    freed: Decimal  # what deletions give back
 
     @property
     def lasts(self) -> bool:
-        """Whether there is too little even after the deletions."""
+        """Return whether there is too little even after the deletions."""
+        return self.needed > max(self.free + self.freed, Decimal(0))
         return self.wanted > max(self.free + self.freed, Decimal(0))
 
     def __str__(self) -> str:
-        left, needed = plain(self.free), plain(self.wanted)
+        left, needed = plain(self.free), plain(self.needed)
         return f"the quota {self.quota} has {left} {self.resource} left, and {needed} are needed"
 
 
-def shortages(quota: Object, wanted: Iterable[Object], freed: Amounts) -> Iterator[Shortage]:
-    """What a ResourceQuota lacks for new objects, if deletions give something back."""
+def shortages(quota: Object, new: Iterable[Object], freed: Amounts) -> Iterator[Shortage]:
+    """Yield what a ResourceQuota lacks for new objects; `freed` is what deletions give back."""
     spec, status = quota.get("spec") or {}, quota.get("status") or {}
-    used, needs = status.get("used") or {}, total_usage(wanted, spec)
+    used, needs = status.get("used") or {}, total_usage(new, spec)
     for resource, hard in (status.get("hard") or spec.get("hard") or {}).items():
         most = quantity.number(hard)
         if most is not None and resource in needs:
@@ -52,12 +48,12 @@ def shortages(quota: Object, wanted: Iterable[Object], freed: Amounts) -> Iterat
 
 
 def plain(amount: Decimal) -> str:
-    """An amount for people; nothing is less than zero."""
+    """Return an amount for people, not below zero."""
     return f"{max(amount, Decimal(0)).normalize():f}"
 
 
 def total_usage(values: Iterable[Object], spec: Mapping[str, Any]) -> Amounts:
-    """What objects use of a quota, of which the spec may name scopes."""
+    """Sum up what objects use of a quota, counting only those in its scopes."""
     named = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     scopes = [*named, *selected]
@@ -70,18 +66,18 @@ def total_usage(values: Iterable[Object], spec: Mapping[str, Any]) -> Amounts:
 
 
 def usage(value: Object) -> Amounts:
-    """What a Pod, or the Pods of a Job, count for in quotas that they match; nothing of others.
+    """Return what a Pod, or the Pods of a Job, use of quotas; nothing for other kinds.
 
-    The rules of the Pod and object count evaluators in Kubernetes' pkg/quota/v1/evaluator/core.
+    The rules are those of the evaluators in Kubernetes' pkg/quota/v1/evaluator/core.
     """
     spec = value.get("spec") or {}
     if value["kind"] == "Job" and value["apiVersion"].startswith("batch/"):
-        own = {"count/jobs.batch": Decimal(1)}
+        count = {"count/jobs.batch": Decimal(1)}
         if jobs.is_over(value) or jobs.is_suspended(value):
-            return own
+            return count
         pod = {"apiVersion": "v1", "kind": "Pod", **(spec.get("template") or {})}
         times = Decimal(1 if spec.get("parallelism") is None else spec["parallelism"])
-        return own | {name: amount * times for name, amount in usage(pod).items()}
+        return count | {name: amount * times for name, amount in usage(pod).items()}
     if (value["apiVersion"], value["kind"]) != ("v1", "Pod"):
         return {}
     amounts = {"count/pods": Decimal(1)}
@@ -97,16 +93,16 @@ def usage(value: Object) -> Amounts:
 
 
 def _in_scope(selector: Mapping[str, Any], pod: Object) -> bool:
-    """Whether a Pod is in a scope of a quota (pkg/quota/v1/evaluator/core/pods.go)."""
+    """Return whether a Pod is in a scope of a quota (pkg/quota/v1/evaluator/core/pods.go)."""
     spec = pod.get("spec") or {}
     name, operator = selector.get("scopeName"), selector.get("operator")
     if name == "PriorityClass":
-        own, values = spec.get("priorityClassName") or "", selector.get("values") or ()
+        priority, values = spec.get("priorityClassName") or "", selector.get("values") or ()
         return {
-            "In": own in values,
-            "NotIn": own not in values,
-            "Exists": bool(own),
-            "DoesNotExist": not own,
+            "In": priority in values,
+            "NotIn": priority not in values,
+            "Exists": bool(priority),
+            "DoesNotExist": not priority,
         }.get(str(operator), True)
     return {
         "Terminating": spec.get("activeDeadlineSeconds") is not None,

@@ -1,7 +1,7 @@
-"""What an object names in its spec: the objects that it cannot do without.
+"""List the objects that another object names in its spec and cannot do without.
 
-Apart from the graph because it is a table of Kubernetes' fields. Objects of unknown kinds come
-here unchecked: whatever is not where it should be is not a reference.
+This is a table of Kubernetes' fields. Objects of unknown kinds come here unchecked, so a value in
+the wrong place is simply no reference.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,30 +30,23 @@ _TEMPLATES: dict[str, tuple[str, ...]] = {
         ("spec", "template", "spec"),
     ),
 }
-"""Where the PodSpec is, by kind."""
+"""Path of the PodSpec, by kind."""
 
 
 class Reference(Struct, frozen=True):
-    """An object that another one names.
+    """An object that another one names."""
 
-    Args:
-        how: What the naming object does with it: `mounts`.
-        namespace: Its namespace; None for that of the naming object.
-        optional: The naming object does without it.
-        binds: The naming object is not done, or not even accepted, before this one is there.
-    """
-
-    how: str
+    how: str  # what the naming object does with it: `mounts`
     kind: str
     name: str
     group: str = ""
-    namespace: str | None = None
-    optional: bool = False
-    binds: bool = True
+    namespace: str | None = None  # None: that of the naming object
+    optional: bool = False  # the naming object also works without it
+    binds: bool = True  # the naming object is not done, or not accepted, before this one exists
 
 
 def references(value: Mapping[str, Any]) -> tuple[Reference, ...]:
-    """What an object names, each once, in the order of its fields."""
+    """Return what an object names, each once, in the order of its fields."""
     kind = value.get("kind")
     named: Iterator[Reference] = iter(())
     if kind in _TEMPLATES:
@@ -66,17 +59,17 @@ def references(value: Mapping[str, Any]) -> tuple[Reference, ...]:
 
 
 def claim_of(volume: Mapping[str, Any]) -> str:
-    """The name of the claim that a volume of a Pod is; empty if it is none."""
+    """Return the name of the claim behind a volume of a Pod; empty if it is no claim."""
     return _text(mapping_at(volume, ("persistentVolumeClaim",)), "claimName")
 
 
 def controlled_secret(value: Mapping[str, Any]) -> str | None:
-    """The name of the Secret that a controller makes from the object, if it is of such a kind."""
-    own = _text(mapping_at(value, ("metadata",)), "name")
+    """Return the name of the Secret that a controller makes from this object; None if none does."""
+    name = _text(mapping_at(value, ("metadata",)), "name")
     if value.get("kind") == "ExternalSecret":
-        return _text(mapping_at(value, ("spec", "target")), "name") or own
+        return _text(mapping_at(value, ("spec", "target")), "name") or name
     if value.get("kind") == "SealedSecret":
-        return _text(mapping_at(value, ("spec", "template", "metadata")), "name") or own
+        return _text(mapping_at(value, ("spec", "template", "metadata")), "name") or name
     return None
 
 
@@ -92,7 +85,7 @@ def _of_pod(spec: Mapping[str, Any]) -> Iterator[Reference]:
         for _, source in mappings_of(container, "envFrom"):
             yield from _of_source(source, "reads", "")
     for _, secret in mappings_of(spec, "imagePullSecrets"):
-        # A missing one is only a warning of the kubelet.
+        # The kubelet only warns of a missing one.
         yield Reference("pulls images with", "Secret", _text(secret, "name"), binds=False)
 
 
@@ -130,7 +123,7 @@ def _of_binding(value: Mapping[str, Any]) -> Iterator[Reference]:
     yield Reference("grants", _text(role, "kind"), _text(role, "name"), RBAC)
     for _, subject in mappings_of(value, "subjects"):
         if subject.get("kind") == "ServiceAccount":
-            # The API server takes a subject that does not exist yet.
+            # The API server accepts a subject that does not exist yet.
             name, namespace = _text(subject, "name"), _text(subject, "namespace") or None
             yield Reference("grants to", "ServiceAccount", name, "", namespace, binds=False)
 

@@ -1,7 +1,7 @@
-"""What a Pod asks for as schedulers and quotas count it, and the sum of many.
+"""Compute what a Pod requests as schedulers and quotas count it, and sums over Pods.
 
-Kubernetes' own arithmetic: containers and sidecars, or the largest init container, with the
-Pod's overhead, and limits where there are no requests. The operators' sums leave out most of
+This is Kubernetes' arithmetic: containers and sidecars, or the largest init container, plus the
+Pod's overhead, with limits in place of missing requests. The operators' sums leave out most of
 that (reference/training-operator.md 7, defect 17).
 """
 
@@ -16,7 +16,7 @@ from etcompile.k8s.path import mappings_of
 Amounts = dict[str, Decimal]
 
 _DEVICES = (
-    # Resources of which a process takes one, by vendor, and whether torchrun counts them by itself.
+    # Resources that a process takes one of, by vendor, and whether torchrun counts them by itself.
     (r"nvidia\.com/(gpu(\.shared)?|mig-.+)|amd\.com/(gpu|[sdqc]px_nps\d)", True),
     (r"gpu\.intel\.com/(i915|xe)|habana\.ai/gaudi|huawei\.com/Ascend.+", True),
     (r"cambricon\.com/(mlu|MLU)\w*|(mthreads|metax-tech)\.com/gpu|hygon\.com/dcunum", True),
@@ -28,47 +28,46 @@ _BYTES = ("memory", "ephemeral-storage", "hugepages-", "storage")
 
 
 def of_container(container: Mapping[str, Any]) -> Amounts:
-    """What a container asks for; a limit is the request where there is none."""
+    """Return what a container requests; a limit stands in for a missing request."""
     resources = container.get("resources") or {}
     return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
 
 
 def limits_of(container: Mapping[str, Any]) -> Amounts:
-    """The limits of a container."""
     return _amounts((container.get("resources") or {}).get("limits"))
 
 
 def requested(
     spec: Mapping[str, Any], of: Callable[[Mapping[str, Any]], Amounts] = of_container
 ) -> Amounts:
-    """The effective request of a Pod.
+    """Return the effective request of a Pod.
 
     Args:
-        of: What counts of a container: `limits_of` gives the effective limits.
+        of: What counts of a container; pass `limits_of` for the effective limits.
     """
     sidecars: Amounts = {}
     largest: Amounts = {}
     for container in spec.get("initContainers") or ():
-        own = of(container)
+        amounts = of(container)
         if container.get("restartPolicy") == "Always":
-            sidecars = added(sidecars, own)
+            sidecars = added(sidecars, amounts)
             largest = highest([largest, sidecars])
         else:
-            largest = highest([largest, added(sidecars, own)])
+            largest = highest([largest, added(sidecars, amounts)])
     running = sidecars
     for container in spec.get("containers") or ():
         running = added(running, of(container))
     total = highest([largest, running])
-    # Since 1.34 a Pod may say it for all of its containers.
+    # Since 1.34 a Pod may set requests for all of its containers together.
     total |= of(spec)
     overhead = _amounts(spec.get("overhead"))
-    if of is limits_of:  # it raises a limit and makes none
+    if of is limits_of:  # overhead raises a limit but does not create one
         overhead = {name: amount for name, amount in overhead.items() if name in total}
     return added(total, overhead)
 
 
 def total(parts: Iterable[tuple[int, Amounts]]) -> Amounts:
-    """The sum of so many times each."""
+    """Sum up amounts, each times its count."""
     whole: Amounts = {}
     for count, amounts in parts:
         whole = added(whole, {name: count * amount for name, amount in amounts.items()})
@@ -76,12 +75,12 @@ def total(parts: Iterable[tuple[int, Amounts]]) -> Amounts:
 
 
 def added(one: Amounts, other: Amounts) -> Amounts:
-    """The sum of two, resource by resource."""
+    """Add two amounts, resource by resource."""
     return {name: one.get(name, Decimal(0)) + other.get(name, Decimal(0)) for name in one | other}
 
 
 def highest(several: Iterable[Amounts]) -> Amounts:
-    """The largest of several, resource by resource."""
+    """Return the maximum of several amounts, resource by resource."""
     largest: Amounts = {}
     for amounts in several:
         for name, amount in amounts.items():
@@ -90,7 +89,7 @@ def highest(several: Iterable[Amounts]) -> Amounts:
 
 
 def written(amounts: Amounts) -> dict[str, str]:
-    """The amounts as quantities in Kubernetes' canonical form, without those that are zero."""
+    """Write amounts as quantities in Kubernetes' canonical form, leaving out zeros."""
     return {name: _text(name, amount) for name, amount in sorted(amounts.items()) if amount}
 
 
@@ -111,14 +110,14 @@ def _text(name: str, amount: Decimal) -> str:
 
 
 def gpus(container: Mapping[str, Any]) -> int:
-    """How many GPUs the operators see in a container's requests, else its limits; 0 for none.
+    """Return how many GPUs the operators count in a container's requests, else in its limits.
 
     They look for "gpu" in the names of resources (reference/trainer-v2.md 5.1,
     reference/training-operator.md 2). An amount of 0 is no GPU.
     """
     for field in ("requests", "limits"):
         amounts = container.get("resources", {}).get(field, {})
-        # Beside nvidia.com/gpu there may be nvidia.com/gpumem, which is memory.
+        # nvidia.com/gpu comes first: nvidia.com/gpumem, which is memory, may stand next to it.
         for name in sorted(amounts, key=lambda name: not name.endswith("/gpu")):
             if "gpu" in name.lower() and (count := int(quantity.number(amounts[name]) or 0)) > 0:
                 return count
@@ -126,10 +125,10 @@ def gpus(container: Mapping[str, Any]) -> int:
 
 
 def devices(container: Mapping[str, Any], *, counted: bool = False) -> dict[str, int]:
-    """The devices that a container requests: resource to number.
+    """Return how many devices of each resource a container requests.
 
     Args:
-        counted: Only those that torchrun counts by itself.
+        counted: Only the devices that torchrun counts by itself.
     """
     resources = container.get("resources", {})
     amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
@@ -145,11 +144,11 @@ def devices(container: Mapping[str, Any], *, counted: bool = False) -> dict[str,
 def claimed(
     container: Mapping[str, Any], spec: Mapping[str, Any], claims: Mapping[tuple[str, str], Any]
 ) -> int | None:
-    """How many devices the resource claims of a container give it; None if that is not known.
+    """Return how many devices the resource claims of a container give it; None if unknown.
 
     Args:
         spec: The PodSpec.
-        claims: The specs of ResourceClaims and of what ResourceClaimTemplates make, by kind and
+        claims: Specs of ResourceClaims and of the claims of ResourceClaimTemplates, by kind and
             name.
     """
     total = 0

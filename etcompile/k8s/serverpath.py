@@ -1,7 +1,7 @@
-"""Paths of fields as the API server writes them, followed through an object.
+"""Follow paths of fields as the API server writes them in refusals.
 
-`.spec.containers[name="main"].image`, as in the answers in which it refuses something. Apart from
-`path` because a compiler, which nothing is answered to, has no use for it.
+`.spec.containers[name="main"].image`. This is not part of `path` because only clients of a cluster
+read refusals; the compiler does not.
 """
 
 import json
@@ -18,28 +18,21 @@ _ITEM = re.compile(r'\[(?:(?P<index>\d+)|(?P<keys>[^\]=]*=(?:"(?:[^"\\]|\\.)*+"|
 
 
 class Place(Struct, frozen=True):
-    """Where a path of the API server's leads.
+    """Where a path of the API server leads."""
 
-    Args:
-        steps: The same path by keys: `("spec", "containers", "[main]", "image")`.
-    """
-
-    steps: KeyedPath
+    steps: KeyedPath  # the same path by keys: `("spec", "containers", "[main]", "image")`
     holder: Any
     key: Any
 
     @property
     def value(self) -> Any:
-        """The value."""
         return self.holder[self.key]
 
 
 def place(value: Any, path: str) -> Place | None:
-    """Where a path leads in an object; None if there is no such field.
+    """Follow a path in an object; return None if there is no such field.
 
-    Args:
-        path: As the API server writes it. It does not mark keys with dots, so the longest that
-            exists counts.
+    The API server does not mark keys that contain dots, so the longest key that exists counts.
     """
     steps: list[str] = []
     holder, key, rest = None, None, path
@@ -71,10 +64,10 @@ def _item(items: list[Any], match: re.Match[str]) -> tuple[int | None, str]:
     if match["index"] is not None:
         number = int(match["index"])
         return (number if number < len(items) else None), f"[{number}]"
-    wanted = dict(part.partition("=")[::2] for part in match["keys"].split(","))
+    expected = dict(part.partition("=")[::2] for part in match["keys"].split(","))
     for number, item in enumerate(items):
         if isinstance(item, Mapping):
-            own = listkeys.key(item, tuple(wanted))
-            if own and {name: json.dumps(value) for name, value in own.items()} == wanted:
-                return number, listkeys.label(own)
+            key = listkeys.key(item, tuple(expected))
+            if key and {name: json.dumps(value) for name, value in key.items()} == expected:
+                return number, listkeys.label(key)
     return None, ""

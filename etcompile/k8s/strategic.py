@@ -1,4 +1,4 @@
-"""Strategic merge patches: the patch looks like what it patches.
+"""Apply strategic merge patches, which look like what they patch.
 
 Mappings merge, null removes, a list replaces the other, except those that Kubernetes keys by a
 field of their items (`k8s.listkeys`): containers, volumes, environment and so on. Pod templates
@@ -28,15 +28,15 @@ def merged(
     new_first: bool = False,
     directives: bool = True,
 ) -> Traced:
-    """A value after a strategic merge patch.
+    """Return a value after a strategic merge patch.
 
     Args:
-        new_first: The items of a patch stand before those that it does not name, as the API
-            server has them; else new items go to the end.
+        new_first: Put the items of a patch before those that it does not name, as the API server
+            does; else new items go to the end.
         directives: Follow `$patch`; else it is a key like any other.
 
     Raises:
-        PatchError: the patch has a directive or an item that cannot be followed.
+        PatchError: A directive or an item of the patch cannot be followed.
     """
     result = _merged(base, patch, _Merge(kind, new_first, directives), at)
     if result is None:
@@ -84,7 +84,7 @@ def _merged_list(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePat
 
     key = patch_key(merge.kind, at)
     patches = patch.items()
-    # An item that is nothing but the directive speaks of the list.
+    # An item with nothing but the directive is about the whole list.
     replaces = [
         _directive(entry, merge) == "replace" and len(entry.value) == 1 for entry in patches
     ]
@@ -121,16 +121,16 @@ def _merged_list(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePat
     if merge.new_first and key:
         items = _new_first(base, items, key, [entry.value[key] for entry in patches])
     if key is None:
-        return patch.with_items(items)  # it takes the place of the other list
+        return patch.with_items(items)  # it replaces the other list
     return (base or patch).with_items(items, by=patch if base and len(items) < before else None)
 
 
 def _new_first(
     base: Traced | None, items: list[Traced], key: str, names: list[object]
 ) -> list[Traced]:
-    """Items in the order of the API server: both orders are kept, and the patch's go first.
+    """Order items as the API server does: the patch's items first, both orders preserved.
 
-    Only an item of the base that stood in front of one of the patch's goes before that.
+    An item of the base goes before one of the patch only if it already stood before it.
     """
     by_name = {item.value[key]: item for item in items}
     order = [item.value[key] for item in base.items()] if base else []
@@ -145,9 +145,9 @@ def _new_first(
 
 
 def _before(items: list[Traced], key: str, patches: list[Traced], entry: Traced) -> int:
-    """Where a new variable goes: before what comes after it in the patch, else to the end.
+    """Return where a new variable goes: before what follows it in the patch, else to the end.
 
-    A variable can only refer to those before it, so a patch's own order must count.
+    A variable can only refer to earlier ones, so the patch's order must survive.
     """
     later = patches[next(n for n, other in enumerate(patches) if other is entry) + 1 :]
     if not later:

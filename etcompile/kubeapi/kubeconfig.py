@@ -108,11 +108,11 @@ class ApiClient(Protocol):
     """What etcompile uses of a `kubernetes.client.ApiClient`; it never imports that package."""
 
     @property
-    def configuration(self) -> Any: ...  # noqa: D102
+    def configuration(self) -> Any: ...
     @property
-    def default_headers(self) -> Mapping[str, Any]: ...  # noqa: D102
+    def default_headers(self) -> Mapping[str, Any]: ...
     @property
-    def rest_client(self) -> Any: ...  # noqa: D102
+    def rest_client(self) -> Any: ...
 
 
 class Access(Struct, frozen=True):

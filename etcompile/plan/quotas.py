@@ -73,7 +73,7 @@ def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> P
                 "the Services of the job would be switched from the running Pods to Pods that"
                 " cannot be created; with --prune, the old Pods are deleted first"
             )
-        elif never := [each for each in lasting if each.wanted > each.most]:
+        elif never := [each for each in lasting if each.needed > each.most]:
             refused, worst = {step.job for step in workloads}, never[0]
             words = f"it allows {plain(worst.most)} in all"
         for step in workloads:

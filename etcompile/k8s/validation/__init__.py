@@ -1,7 +1,7 @@
-"""The API server's validation: rules as rows of `schemas/kubernetes/rules.yaml`, and one engine.
+"""Validate objects as the API server does: rules of `schemas/kubernetes/rules.yaml`, one engine.
 
-What the OpenAPI schema can say stands in `schemas/kubernetes/`; what it cannot stands in that
-file, a row a rule, each with an example that breaks it. The rows hold for servers with the default
+`schemas/kubernetes/` holds what an OpenAPI schema can express. Each row of `rules.yaml` is a rule
+that it cannot express, with an example that breaks it. The rows hold for servers with the default
 feature gates of their version.
 """
 

@@ -1,8 +1,8 @@
-"""What rules of the API server have to compute, by the names that `rules.yaml` gives them.
+"""Check the rules of the API server that have to compute, under the names `rules.yaml` gives them.
 
-Each takes the value at the place of its rule and what that is a part of. It yields the places
-that break the rule, or says with True that the value as a whole does. A value of another type
-than it reads may end it: that is left to the schema.
+Each function takes the value at the place of its rule and its subject. It yields the places that
+break the rule, or returns True if the value as a whole does. It may raise on a value of a type that
+it does not expect: the schema reports those.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,33 +21,22 @@ Path = tuple[str | int, ...]
 
 
 class Subject(Struct, frozen=True):
-    """The value that is checked, with what a rule may have to know beyond its own place.
+    """The value that is checked, with what a rule may need to know beyond its place."""
 
-    Args:
-        value: The whole of it: a Pod, a Pod template or another object.
-        minor: The minor version of Kubernetes, 34 for 1.34; None for rules that all versions have.
-        known_volumes: Volumes that the Pod will have besides those in the value.
-        pod: Whether Pods are made of the value as it is; False for the template of a controller,
-            where the API server looks at less.
-    """
-
-    value: Mapping[str, Any]
-    minor: int | None = None
-    known_volumes: Collection[str] = ()
+    value: Mapping[str, Any]  # the whole: a Pod, a Pod template or another object
+    minor: int | None = None  # 34 for Kubernetes 1.34; None: only rules that all versions have
+    known_volumes: Collection[str] = ()  # volumes that the Pod will have besides those in the value
+    # Whether Pods are made of the value as it is. In the template of a controller the API server
+    # checks less.
     pod: bool = True
 
 
 class Broken(Struct, frozen=True):
-    """A place where a rule is broken.
-
-    Args:
-        facts: What the message and the hint name besides `{value}`.
-        at_key: The key is wrong, not its value.
-    """
+    """A place where a rule is broken."""
 
     path: Path = ()
-    facts: Mapping[str, Any] = {}
-    at_key: bool = False
+    facts: Mapping[str, Any] = {}  # values for the message and the hint besides `{value}`
+    at_key: bool = False  # the key is wrong, not its value
 
 
 Value = Mapping[str, Any]
@@ -61,7 +50,7 @@ _DATA_LIMIT = 1024 * 1024
 
 
 def annotations_size(annotations: Value, _: Subject) -> Iterator[Broken]:
-    """Keys and values of all annotations of an object have 256 KiB at most."""
+    """Limit keys and values of all annotations of an object to 256 KiB."""
     words = (word for pair in annotations.items() for word in pair if isinstance(word, str))
     size = sum(len(word.encode("utf-8", "replace")) for word in words)
     if size > _ANNOTATIONS_LIMIT:
@@ -72,7 +61,7 @@ def annotations_size(annotations: Value, _: Subject) -> Iterator[Broken]:
 
 
 def container_names(spec: Value, _: Subject) -> Iterator[Broken]:
-    """Init containers and containers have names of their own."""
+    """Reject names that two containers share, init containers included."""
     seen: set[str] = set()
     for at, container in containers_of(spec):
         name = container.get("name")
@@ -83,7 +72,7 @@ def container_names(spec: Value, _: Subject) -> Iterator[Broken]:
 
 
 def host_ports(spec: Value, _: Subject) -> Iterator[Broken]:
-    """Two containers cannot have one port of the node; init containers run one after another."""
+    """Reject a port of the node that two containers use; init containers run one by one."""
     seen: set[tuple[Any, ...]] = set()
     for at, container in containers_of(spec):
         used = seen if at[0] == "containers" else set()
@@ -97,7 +86,7 @@ def host_ports(spec: Value, _: Subject) -> Iterator[Broken]:
 
 
 def host_network_ports(spec: Value, _: Subject) -> Iterator[Broken]:
-    """With hostNetwork the port of the node is that of the container."""
+    """Require that ports of node and container are equal under hostNetwork."""
     for index, container in mappings_of(spec, "containers"):
         for number, port in mappings_of(container, "ports"):
             host = port.get("hostPort")
@@ -107,7 +96,7 @@ def host_network_ports(spec: Value, _: Subject) -> Iterator[Broken]:
 
 
 def port(value: Any, _: Subject) -> bool:
-    """A port of a probe is a number or the name of a port."""
+    """Require that the port of a probe is a number or the name of a port."""
     if isinstance(value, int):
         return not isinstance(value, bool) and not 1 <= value <= 65535
     return isinstance(value, str) and not is_port_name(value)
@@ -117,7 +106,7 @@ _DEFAULT_GRACE = 30
 
 
 def sleep_seconds(spec: Value, _: Subject) -> Iterator[Broken]:
-    """A hook sleeps no longer than the Pod may take to end."""
+    """Require that a hook sleeps no longer than the Pod may take to end."""
     grace = spec.get("terminationGracePeriodSeconds")
     grace = _DEFAULT_GRACE if grace is None else grace
     for at, container in containers_of(spec):
@@ -130,15 +119,14 @@ def sleep_seconds(spec: Value, _: Subject) -> Iterator[Broken]:
 # Volumes ------------------------------------------------------------------------------------------
 
 _ADVISED = 20
-"""Mounts that get advice of their own: to find what was meant costs a look at every volume."""
+"""Mounts that get a suggestion: each one compares the names of all volumes."""
 _LISTED = 8
-"""Volumes that advice names."""
+"""Volumes that a suggestion lists."""
 
 
 def unknown_volumes(spec: Value, subject: Subject) -> Iterator[Broken]:
-    """What a container mounts is a volume of the Pod."""
-    own = (volume.get("name") for _, volume in mappings_of(spec, "volumes"))
-    names = [name for name in (*own, *subject.known_volumes) if isinstance(name, str)]
+    declared = (volume.get("name") for _, volume in mappings_of(spec, "volumes"))
+    names = [name for name in (*declared, *subject.known_volumes) if isinstance(name, str)]
     known = set(names)
     reported = 0
     for at, container in containers_of(spec):
@@ -168,19 +156,16 @@ _HUGE = "hugepages-"
 
 
 def amount(value: Any) -> Decimal | None:
-    """The number that a quantity stands for; None if it is none."""
     is_text = isinstance(value, str | int | float) and not isinstance(value, bool)
     return quantity.number(value) if is_text else None
 
 
 def negative(value: Any, _: Subject) -> bool:
-    """An amount is not below zero."""
     number = amount(value)
     return number is not None and number < 0
 
 
 def not_positive(value: Any, _: Subject) -> bool:
-    """An amount is above zero."""
     number = amount(value)
     return number is not None and number <= 0
 
@@ -192,33 +177,31 @@ def _amounts(resources: Any) -> Iterator[tuple[str, str, Any]]:
 
 
 def _is_native(name: str) -> bool:
-    """Whether Kubernetes itself accounts for a resource; a device plugin does for others."""
+    """Return whether Kubernetes itself accounts for a resource, not a device plugin."""
     if "/" in name:
         return "kubernetes.io/" in name
     return name in _STANDARD or name.startswith(_HUGE)
 
 
 def _is_shared(name: str) -> bool:
-    """Whether more of it may be asked for than there is."""
+    """Return whether requests may exceed what exists, and so differ from the limit."""
     return _is_native(name) and not name.startswith(_HUGE)
 
 
 def negative_amounts(resources: Value, subject: Subject) -> Iterator[Broken]:
-    """Limits and requests are not below zero."""
     for field, name, value in _amounts(resources):
         if negative(value, subject):
             yield Broken((field, name))
 
 
 def resource_names(resources: Value, _: Subject) -> Iterator[Broken]:
-    """Resources are Kubernetes' own, or have a domain."""
     for field, name, _amount in _amounts(resources):
         is_extended = not _is_native(name)
         if is_extended and "/" not in name:
             facts = {"value": name, "what": "a resource of containers"}
             yield Broken((field, name), facts, at_key=True)
         elif "/" in name or name.startswith(_HUGE):
-            # A quota of it is called like it, with `requests.` before.
+            # A quota of it has its name with the prefix `requests.`.
             quota = not is_extended or (is_key(f"requests.{name}") and name[:9] != "requests.")
             if not is_key(name) or not quota:
                 facts = {"value": name, "what": "a name for a resource"}
@@ -226,7 +209,7 @@ def resource_names(resources: Value, _: Subject) -> Iterator[Broken]:
 
 
 def whole_amounts(resources: Value, _: Subject) -> Iterator[Broken]:
-    """What a device plugin gives is not divided."""
+    """Require whole amounts of what a device plugin provides."""
     for field, name, value in _amounts(resources):
         number = amount(value)
         is_divided = number is not None and number != number.to_integral_value()
@@ -235,38 +218,34 @@ def whole_amounts(resources: Value, _: Subject) -> Iterator[Broken]:
 
 
 def _requests(resources: Value) -> Iterator[tuple[str, Decimal, Decimal | None, Any]]:
-    """Each request that is a number: resource, amount, the limit's number, the limit."""
+    """Yield each request that is a number: resource, amount, the limit's number, the limit."""
     limits = mapping_at(resources, ("limits",))
     for name, value in mapping_at(resources, ("requests",)).items():
         limit = limits.get(name)
-        wanted, most = amount(value), amount(limit)
-        if wanted is not None and (limit is None or (most is not None and most >= 0)):
-            yield name, wanted, most, limit
+        number, most = amount(value), amount(limit)
+        if number is not None and (limit is None or (most is not None and most >= 0)):
+            yield name, number, most, limit
 
 
 def requests_without_limit(resources: Value, _: Subject) -> Iterator[Broken]:
-    """What cannot be shared is requested and limited alike."""
-    for name, _wanted, most, _limit in _requests(resources):
+    for name, _number, most, _limit in _requests(resources):
         if most is None and not _is_shared(name):
             yield Broken(("requests", name), {"name": name})
 
 
 def requests_unlike_limits(resources: Value, _: Subject) -> Iterator[Broken]:
-    """What cannot be shared is requested and limited alike."""
-    for name, wanted, most, limit in _requests(resources):
-        if most is not None and not _is_shared(name) and wanted != most:
+    for name, number, most, limit in _requests(resources):
+        if most is not None and not _is_shared(name) and number != most:
             yield Broken(("requests", name), {"limit": limit})
 
 
 def requests_above_limits(resources: Value, _: Subject) -> Iterator[Broken]:
-    """No request is above its limit."""
-    for name, wanted, most, limit in _requests(resources):
-        if most is not None and _is_shared(name) and wanted > most:
+    for name, number, most, limit in _requests(resources):
+        if most is not None and _is_shared(name) and number > most:
             yield Broken(("requests", name), {"limit": limit})
 
 
 def unknown_claims(spec: Value, _: Subject) -> Iterator[Broken]:
-    """The resource claims of a container are claims of the Pod."""
     known = {str(claim.get("name")) for _, claim in mappings_of(spec, "resourceClaims")}
     for at, container in containers_of(spec):
         for index, claim in mappings_of(container.get("resources"), "claims"):
@@ -278,7 +257,7 @@ def unknown_claims(spec: Value, _: Subject) -> Iterator[Broken]:
 
 
 def data_size(value: Value, _: Subject) -> Iterator[Broken]:
-    """What etcd stores of a ConfigMap or Secret has 1 MiB at most."""
+    """Limit what etcd stores of a ConfigMap or Secret to 1 MiB."""
     encoded = "data" if value.get("kind") == "Secret" else "binaryData"
     size = 0
     for field in ("data", "binaryData", "stringData"):

@@ -1,7 +1,7 @@
-"""Values held against the rules of `schemas/kubernetes/rules.yaml`, whose head says what a row is.
+"""Check values against the rules of `schemas/kubernetes/rules.yaml`, whose head describes a row.
 
 The rules are compiled to `rules.json`: a list of rules, and for each kind a tree of fields that
-says which of them hold where. A walk over a value meets only the rules of the fields it has.
+says which rules hold where. A walk over a value meets only the rules of the fields it has.
 """
 
 import functools
@@ -29,41 +29,30 @@ NEWEST = 999
 """The minor version of a rule that is still in force."""
 
 _WIDEST = 60
-"""Characters of a value that a message shows."""
+"""Characters of a value in a message."""
 
 
 class Rule(Struct, frozen=True):
-    """A row of `rules.yaml` without its place and its examples.
+    """A row of `rules.yaml` without its place and its examples."""
 
-    Args:
-        demand: What it demands: the name of a function below.
-        of: What that function has to know: the name of a form, the choices.
-        message: What is wrong, after the place. `{value}` is the value as a message shows it.
-        fields: Where it looks below its place; all of them.
-        when: Fields of the value at its place with the values that they must have (True) or must
-            not have (False) for the rule to hold.
-        since: The first minor version that has the rule with its default feature gates.
-        until: The last one.
-        pods_only: The API server does not look at templates of controllers for it.
-        show_key: Show the key of the place, not its value.
-    """
-
-    demand: str
-    of: Any
-    message: str
+    demand: str  # the name of a function below
+    of: Any  # the argument of that function: the name of a form, the choices
+    message: str  # what is wrong, after the place; `{value}` is the value, shortened
     hint: str
+    # Paths below its place that it checks, all of them.
     fields: list[list[str]] = field(default_factory=lambda: [[]])
+    # Fields of the value at its place, with values that they must (True) or must not (False) have.
     when: list[tuple[tuple[str, ...], bool, list[Any]]] = field(default_factory=list)
-    since: int = 0
-    until: int = NEWEST
-    pods_only: bool = False
-    show_key: bool = False
+    since: int = 0  # the first minor version that has the rule with its default feature gates
+    until: int = NEWEST  # the last one
+    pods_only: bool = False  # the API server ignores it in templates of controllers
+    show_key: bool = False  # show the key of the place, not its value
 
     def is_about(self, value: Any) -> bool:
-        """Whether the value at its place is one for which the rule holds."""
+        """Return whether the rule holds for the value at its place."""
         conditions = self.when if isinstance(value, dict) else ()
         return len(conditions) == len(self.when) and all(
-            (value_at(value, path) in values) == wanted for path, wanted, values in conditions
+            (value_at(value, path) in values) == included for path, included, values in conditions
         )
 
 
@@ -94,9 +83,9 @@ _DECODER = msgspec.json.Decoder(_Rules)
 
 
 def pod_problems(subject: Subject) -> Iterator[Problem]:
-    """What the API server would refuse in a Pod, or in the template of one.
+    """Yield what the API server would refuse in a Pod, or in a Pod template.
 
-    What has the wrong type is passed over: the schema says so.
+    Values of a wrong type are skipped, because the schema reports them.
     """
     return _problems("Pod template", subject)
 
@@ -104,10 +93,10 @@ def pod_problems(subject: Subject) -> Iterator[Problem]:
 def object_problems(
     value: Mapping[str, Any], minor: int, *, namespaced: bool = True
 ) -> Iterator[Problem]:
-    """What the API server would refuse in an object, Pod templates apart.
+    """Yield what the API server would refuse in an object, outside of its Pod templates.
 
-    A kind that `rules.yaml` does not name passes through: it is held to its schema and to the
-    rules of metadata only, and the API server says the rest.
+    A kind that `rules.yaml` does not name is checked by its schema and the rules of metadata only;
+    the API server checks the rest.
     """
     kind, api_version = str(value.get("kind")), str(value.get("apiVersion"))
     if kind.endswith(("Review", "List")) or kind == "TokenRequest":
@@ -128,7 +117,7 @@ def object_problems(
 
 
 def templates_of(value: Mapping[str, Any]) -> tuple[Path, ...]:
-    """Where an object of a kind that etcompile makes has Pod templates."""
+    """Return where an object of a kind that etcompile makes has Pod templates."""
     is_job = (value.get("apiVersion"), value.get("kind")) == ("batch/v1", "Job")
     return (("spec", "template"),) if is_job else ()
 
@@ -141,7 +130,7 @@ def _rules() -> _Rules:
 
 @functools.cache
 def _in_force(minor: int | None, *, pod: bool) -> Mapping[int, Rule]:
-    """The rules of an API server by their numbers: of a minor version, or those that all have."""
+    """Return the rules of a minor version by number; for None, the rules of all versions."""
     least, most = (0, NEWEST) if minor is None else (minor, minor)
     return {
         number: rule
@@ -174,7 +163,7 @@ def _walk(
 
 
 def _below(value: Any, steps: list[str], at: Path) -> Iterator[tuple[Path, Any, bool]]:
-    """The values that a path leads to, their places, and whether they are keys of a mapping."""
+    """Yield the values that a path leads to, their places, and whether they are mapping keys."""
     if value is None:
         return
     if not steps:
@@ -201,7 +190,7 @@ def _broken(
     try:
         places = [*_places(rule.demand, rule.of, value, subject)]
     except (AttributeError, TypeError):
-        return  # something has another type than a check reads, which the schema says
+        return  # a value has a wrong type, which the schema reports
     for broken in places:
         shown = str(value_at(value, broken.path))
         shown = shown if len(shown) <= _WIDEST else f"{shown[:_WIDEST]}..."
@@ -226,11 +215,11 @@ FORMS: Mapping[str, Callable[[str], bool]] = {
     "service name": lambda text: is_label(text) and text[:1].isalpha(),
     "subdomain": is_subdomain,
 }
-"""The forms of texts that are no patterns in `rules.yaml`."""
+"""Forms of texts that `rules.yaml` does not write as patterns."""
 
 
 def _places(demand: str, of: Any, value: Any, subject: Subject) -> Iterable[Broken]:
-    """Where a value does not meet a demand; one of another type meets it."""
+    """Yield where a value does not meet a demand; a value of another type meets it."""
     is_broken = False
     match demand, value:
         case "check", _:
@@ -282,7 +271,7 @@ def _twice(names: list[str], items: list[Any]) -> Iterator[Broken]:
         values = key_values(item, names) if isinstance(item, dict) else [None]
         key = "/".join(map(str, values))
         if not all(values):
-            continue  # nothing tells it apart
+            continue  # no key, so nothing to compare
         if key in seen:
             yield Broken((index, names[0]) if len(names) == 1 else (index,), {"value": key})
         seen.add(key)
