@@ -38,8 +38,8 @@ from etcompile.model.protocol import (
     HOSTS_PATH,
     INDEX_LABEL,
     NOTICE,
-    OWN_LABELS,
     POD_ANNOTATIONS,
+    RESERVED_LABELS,
     ROLE_LABEL,
     RUN_STATE,
     RUN_STATE_PATH,
@@ -75,7 +75,7 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
     annotations[SPEC_HASH] = spec_hash(job)
     own = identity_labels(job, role)
     # What its author wrote stays, unless it is an identity: the operators overwrite those, too.
-    written = {k: v for k, v in role.template.labels.items() if k not in OWN_LABELS}
+    written = {k: v for k, v in role.template.labels.items() if k not in RESERVED_LABELS}
     common = {**recommended_labels(job, role), **written}
     suffix = domain(job, settings)
     # What differs from one replica's PodSpec to the next: its name and its variables.

@@ -156,7 +156,7 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
     # The labels that replace a template's; None for a value of each replica.
     numbered = (role.labels.index, role.labels.rank, role.labels.relaunch)
     own: dict[str, str | None] = {
-        **dict.fromkeys(label for label in (*numbered, *protocol.OWN_LABELS) if label),
+        **dict.fromkeys(label for label in (*numbered, *protocol.RESERVED_LABELS) if label),
         **job.selector,
         **role.labels.common,
         **role.labels.objects,

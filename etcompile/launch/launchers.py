@@ -1,8 +1,7 @@
-"""Commands that start a training on other hosts, and their options up to the program they run.
+"""Read commands that start a training on other hosts, up to the program that they run.
 
-mpirun of Open MPI (orterun, prterun), of MPICH and of Intel MPI (Hydra), and horovodrun. Apart from
-the shell, which knows words and no options. Where an option is not known, what stands behind it
-cannot be told from the program's own arguments, and the launch says so.
+They are mpirun of Open MPI (orterun, prterun), of MPICH and of Intel MPI (Hydra), and horovodrun.
+After an unknown option, its values look like arguments of the program, so the launch is not `sure`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,17 +32,16 @@ class Option(NamedTuple):
 
     @property
     def number(self) -> int | None:
-        """Its value, where that is a number that is written out."""
         return whole_number(self.values[0].text) if self.values and self.values[0].literal else None
 
 
 class Launch(Struct, frozen=True):
-    """A launcher's command, read.
+    """The command of a launcher.
 
     Args:
         program: The launcher: mpirun, mpiexec or horovodrun.
-        contexts: The options in front of each program; mpirun takes several programs, `:` between.
-        sure: Whether the launcher runs whatever happens, and all its options are understood.
+        contexts: The options before each program; mpirun takes several programs, separated by `:`.
+        sure: The launcher runs in any case, and all its options are known.
     """
 
     program: str
@@ -52,22 +50,20 @@ class Launch(Struct, frozen=True):
 
     @property
     def options(self) -> Iterator[Option]:
-        """The options of all contexts."""
         return (option for options in self.contexts for option in options)
 
     def numbers(self, *names: str) -> Iterator[tuple[str, int]]:
-        """Options of these names whose values are numbers, with these."""
+        """Yield the options of these names whose values are literal numbers."""
         for option in self.options:
             if option.name in names and (value := option.number) is not None:
                 yield option.name, value
 
     def has(self, *names: str) -> bool:
-        """Whether any option of these names is given."""
         return any(option.name in names for option in self.options)
 
 
 def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
-    """What a container's command line starts on other hosts, as far as it can be read."""
+    """Return what a container's command line starts on other hosts, as far as it is literal."""
     result: list[Launch] = []
     for command in commands(container):
         program, words = command.program, command.words[1:]
@@ -76,9 +72,9 @@ def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
         contexts, sure = [], command.sure
         ends = [at for at, word in enumerate(words) if word.text == ":" and program != "horovodrun"]
         for start, end in zip((0, *(at + 1 for at in ends)), (*ends, len(words)), strict=True):
-            options, understood = _options(words[start:end], _OPTIONS[program])
+            options, all_known = _options(words[start:end], _OPTIONS[program])
             contexts.append(options)
-            sure = sure and understood
+            sure = sure and all_known
         result.append(Launch(program, tuple(contexts), sure))
     return tuple(result)
 
@@ -86,35 +82,35 @@ def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
 def _options(
     words: Sequence[Word], values: Mapping[str, int | None]
 ) -> tuple[tuple[Option, ...], bool]:
-    """The options up to the program, and whether all of them are understood."""
+    """Return the options before the program, and whether all of them are known."""
     options: list[Option] = []
-    understood, place = True, 0
+    all_known, place = True, 0
     while place < len(words):
         text = words[place].text
         if not words[place].literal and not text.startswith("-"):
             # A variable may hold options, or be the program.
             return tuple(options), False
         if not text.startswith("-") or text in ("-", "--"):
-            return tuple(options), understood
+            return tuple(options), all_known
         name, equals, value = text.partition("=")
         count = values.get(name)
-        understood = understood and count is not None
+        all_known = all_known and count is not None
         place += 1
         if equals:
             options.append(Option(name, (Word(value, words[place - 1].literal),)))
             continue
         if count is None:
-            # Numbers are values, so that `-f 5` ends nothing.
+            # A number is a value, so that `-f 5` does not end the options.
             count = int(place < len(words) and words[place].text.isdecimal())
         if len(words) < place + count:
             return tuple(options), False
         options.append(Option(name, tuple(words[place : place + count])))
         place += count
-    return tuple(options), understood
+    return tuple(options), all_known
 
 
 def _table(values: Mapping[int | None, str]) -> dict[str, int | None]:
-    """Options by their names with one dash and with two, as all implementations take them."""
+    """Return options with one dash and with two, since all implementations accept both."""
     return {
         f"{dashes}{name}": count
         for count, names in values.items()
@@ -195,10 +191,9 @@ _LEAST = ("--min-np", "--min-num-proc")
 
 
 def command_words(container: Mapping[str, Any]) -> list[str]:
-    """The words of a container's command and arguments, a `sh -c` script taken apart.
+    """Return the words of a container's command, including those of a `sh -c` script.
 
-    Returns:
-        The words; none if a quote of the script is never closed.
+    None of them if a quote of the script is never closed.
     """
     words = command_line(container)
     script = script_of(words)
@@ -206,18 +201,17 @@ def command_words(container: Mapping[str, Any]) -> list[str]:
 
 
 def launch_program(container: Mapping[str, Any]) -> str | None:
-    """The launcher that a container's words name; None if there is none among them."""
     programs = (file_name(word) for word in command_words(container))
     return next((program for program in programs if program in LAUNCHERS), None)
 
 
 def may_launch(container: Mapping[str, Any]) -> bool:
-    """Whether a container may run mpirun, mpiexec or horovodrun; quick, and unsure of a yes."""
+    """Report quickly whether a container may run mpirun, mpiexec or horovodrun."""
     return any(name in word for word in command_line(container) for name in LAUNCHERS[:3])
 
 
 def discovers_hosts(container: Mapping[str, Any]) -> bool:
-    """Whether a container runs an elastic Horovod driver, which asks a script for its hosts."""
+    """Report whether a container runs an elastic Horovod driver with a script that lists hosts."""
     return any("--host-discovery-script" in word for word in command_words(container))
 
 
@@ -229,16 +223,14 @@ def least_workers(
     others: int = 0,
     stated: int | None = None,
 ) -> int:
-    """How many workers a launcher needs to begin.
+    """Return how many workers a launcher needs to begin.
+
+    Only an elastic horovodrun, or an unknown launcher with a `stated` number, needs fewer than all.
 
     Args:
         slots: Processes for each.
         others: Hosts besides the workers.
-        stated: The fewest workers, where the document says so.
-
-    Returns:
-        Fewer than all only for an elastic horovodrun, and for a launcher of which nothing can be
-        seen where the document states a number.
+        stated: The fewest workers, if the document says so.
     """
     program = launch_program(launcher)
     if program is not None and (program != "horovodrun" or not discovers_hosts(launcher)):

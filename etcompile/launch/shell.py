@@ -1,8 +1,8 @@
-"""A container's command line to the simple commands that it runs, scripts of `sh -c` included.
+"""Parse a container's command line, and scripts of `sh -c`, into the simple commands that it runs.
 
-A reader of POSIX shell grammar that executes nothing: what only the shell knows (variables,
-substitutions, branches) is marked as not known, so that a rule can say nothing instead of guessing.
-Apart from what the commands mean, which `launchers` and `commands` know.
+The parser knows POSIX shell grammar and executes nothing. What only the shell can know (variables,
+substitutions, branches) is marked as unknown, so that rules need not guess. `launchers` and
+`commands` know what the commands mean.
 """
 
 import functools
@@ -17,22 +17,22 @@ SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 
 _MOST_DIGITS = 18
 _DEEPEST = 4
-"""Scripts within scripts that are read."""
+"""How deep scripts within scripts are read."""
 
 _OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")", "\n")
 _REDIRECTS = ("<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">")
 _ORDINARY = re.compile(r"[^ \t\r\n;&|()<>'\"\\$`*?{]+")
-"""Characters of a word that mean nothing to the shell."""
+"""Characters of a word that have no special meaning to the shell."""
 _OPENING = frozenset({"if", "while", "until", "for", "case", "select", "function"})
 _CLOSING = frozenset({"fi", "done", "esac"})
 _CLAUSES = frozenset({"then", "else", "elif", "do", "{", "}", "!"})
 _HEADERS = frozenset({"for", "case", "select", "function"})
-"""Reserved words whose line is no command."""
+"""Reserved words that begin a line without a command."""
 _TESTS = frozenset({"[", "[[", "test", "grep", "command", "which", "type", "!"})
-"""Commands that decide whether what stands behind `&&` runs."""
+"""Commands that decide whether the one after `&&` runs."""
 
 _WRAPPERS = {
-    # Program: its options with a value of their own.
+    # Program: its options with a separate value.
     "env": "-u --unset -C --chdir",
     "exec": "-a",
     "time": "-f -o --format --output",
@@ -50,13 +50,13 @@ _WRAPPERS = {
     **dict.fromkeys(("gosu", "su-exec"), ""),
 }
 _ARGUMENTS = {"timeout": 1, "gosu": 1, "su-exec": 1}
-"""How many arguments stand between a wrapper and the command."""
-_LOOKS_UP = {"command": ("-v", "-V"), "env": ("-S", "--split-string")}
-"""Options with which a wrapper runs no command that could be read."""
+"""How many arguments a wrapper takes before the command."""
+_NOT_RUNNING = {"command": ("-v", "-V"), "env": ("-S", "--split-string")}
+"""Options with which a wrapper runs no command, or one in a single word."""
 
 
 def whole_number(text: str) -> int | None:
-    """The number that decimal digits spell; None for any other text, and for endless digits."""
+    """Return the number in decimal digits; None for any other text, or too many digits."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
     return int(text) if is_number else None
 
@@ -65,8 +65,8 @@ class Word(Struct, frozen=True):
     """A word of a command line.
 
     Args:
-        text: The word without its quotes; expansions stand in it as they are written.
-        literal: Whether the program gets exactly this text.
+        text: The word without its quotes; expansions are unchanged.
+        literal: The program gets exactly this text.
     """
 
     text: str
@@ -77,8 +77,8 @@ class Command(Struct, frozen=True):
     """A simple command.
 
     Args:
-        words: The program and its arguments, behind wrappers such as `env` and `timeout`.
-        sure: Whether it runs whatever happens: not in a branch, a loop or a function.
+        words: The program and its arguments, without wrappers such as `env` and `timeout`.
+        sure: It runs in any case: it is not in a branch, a loop or a function.
     """
 
     words: tuple[Word, ...]
@@ -86,7 +86,6 @@ class Command(Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        """The program's file name."""
         return file_name(self.words[0].text)
 
 
@@ -98,28 +97,23 @@ class _Token(Struct, frozen=True):
 
 
 def file_name(path: str) -> str:
-    """The last part of a program's path."""
     return path if path.isalnum() else PurePosixPath(path).name
 
 
 def command_line(container: Mapping[str, Any]) -> list[str]:
-    """The words of a container's command and arguments, as the kubelet runs them."""
+    """Return the words of a container's command and arguments, as the kubelet runs them."""
     return [*container.get("command", ()), *container.get("args", ())]
 
 
 def commands(container: Mapping[str, Any]) -> tuple[Command, ...]:
-    """The simple commands that a container runs, in the order of the text.
-
-    Returns:
-        The commands; none of a script that cannot be read.
-    """
-    # The kubelet puts variables into $(NAME) before anything runs.
+    """Return the simple commands that a container runs, in order; none if it cannot be parsed."""
+    # The kubelet replaces $(NAME) by variables before the command runs.
     words = tuple(Word(text, "$(" not in text) for text in command_line(container))
     return tuple(_unwrapped(Command(words), _DEEPEST)) if words else ()
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """The script in `bash -euo pipefail -c SCRIPT` or the like; None for any other command line."""
+    """Return the script of `bash -euo pipefail -c SCRIPT`; None for any other command line."""
     if not words or file_name(words[0]) not in SHELLS:
         return None
     has_script = False
@@ -136,12 +130,12 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def script_words(script: str) -> list[str]:
-    """All words of a shell script, whatever they are for; none if its quotes do not match."""
+    """Return all words of a shell script; none if its quotes do not match."""
     return [token.text for token in _tokens(script) or () if token.is_word]
 
 
 def script_commands(script: str, depth: int = _DEEPEST) -> Iterator[Command]:
-    """The simple commands of a shell script; none if its quotes do not match."""
+    """Yield the simple commands of a shell script; none if its quotes do not match."""
     for command in _simple_commands(_tokens(script) or ()):
         yield from _unwrapped(command, depth)
 
@@ -150,7 +144,7 @@ def script_commands(script: str, depth: int = _DEEPEST) -> Iterator[Command]:
 
 
 def _unwrapped(command: Command, depth: int) -> Iterator[Command]:
-    """The command behind its wrappers; where it is a shell with a script, the script's."""
+    """Yield the command without its wrappers, or the commands of its script if it is a shell."""
     place, words = 0, command.words
     while place < len(words) and words[place].literal:
         name = file_name(words[place].text)
@@ -181,14 +175,10 @@ def _nested(words: Sequence[Word]) -> Word | None:
 
 
 def _behind(wrapper: str, words: tuple[Word, ...], place: int) -> int | None:
-    """Where what a wrapper runs begins; None if it runs nothing that can be read.
-
-    Args:
-        place: The number of the word behind its name.
-    """
+    """Return where the command of a wrapper begins; None if it runs none that can be parsed."""
     while place < len(words) and words[place].text.startswith("-"):
         text = words[place].text
-        if text in _LOOKS_UP.get(wrapper, ()):
+        if text in _NOT_RUNNING.get(wrapper, ()):
             return None
         place += 2 if text in _WRAPPERS[wrapper].split() else 1
         if text == "--":
@@ -231,7 +221,7 @@ def _simple_commands(tokens: Sequence[_Token]) -> Iterator[Command]:
             tests = tests or file_name(words[0].text) in _TESTS
         if operator in ("(", ")"):  # a subshell, a function, a pattern of `case`
             depth += 1
-        # Whether the command behind this operator may not run.
+        # The command after this operator may not run.
         doubtful = operator in ("||", "(", ")") or (
             operator in ("&&", "|", "|&") and (doubtful or (operator == "&&" and tests))
         )
@@ -250,7 +240,7 @@ def _between_operators(tokens: Sequence[_Token]) -> Iterator[tuple[Sequence[_Tok
 
 @functools.lru_cache(maxsize=8)  # several rules read the same script
 def _tokens(script: str) -> tuple[_Token, ...] | None:
-    """All tokens without redirections and comments; None if a quote is never closed."""
+    """Return all tokens without redirections and comments; None if a quote is never closed."""
     lexer = _Lexer(script)
     tokens: list[_Token] = []
     try:
@@ -262,7 +252,7 @@ def _tokens(script: str) -> tuple[_Token, ...] | None:
 
 
 class _Lexer:
-    """The words and operators of a script, read once from its first character to its last."""
+    """Splits a script into words and operators, in one pass."""
 
     def __init__(self, script: str) -> None:
         self._text = script
@@ -270,7 +260,7 @@ class _Lexer:
         self._here_documents: list[str] = []
 
     def token(self, tokens: list[_Token]) -> None:
-        """Read on, and add the next token unless it is a redirection or a comment."""
+        """Append the next token, unless it is a redirection or a comment."""
         text, at = self._text, self.at
         if text.startswith("\\\n", at):
             self.at += 2
@@ -305,7 +295,7 @@ class _Lexer:
         return self._starts(_REDIRECTS)
 
     def _target(self, redirect: str) -> None:
-        """Reads what a redirection is about, and remembers a here-document's last line."""
+        """Skip the target of a redirection, and store the delimiter of a here-document."""
         while self._text[self.at : self.at + 1] in (" ", "\t"):
             self.at += 1
         if self.at < len(self._text) and not self._starts(_OPERATORS):
@@ -376,7 +366,7 @@ class _Lexer:
         return "".join(parts), known
 
     def _expansion(self) -> str:
-        """The text of `$NAME`, `${...}`, `$(...)` or backquotes."""
+        """Return the text of `$NAME`, `${...}`, `$(...)` or backquotes."""
         start, text = self.at, self._text
         after = text[start + 1 : start + 2]
         if text[start] == "`":

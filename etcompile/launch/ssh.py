@@ -1,8 +1,7 @@
-"""The ssh port of a job's hosts, as far as its containers tell.
+"""Find the ssh port of a job's hosts in the commands and ports of its containers.
 
-Workers say where their sshd listens, a launcher says where its ssh connects to. Who waits for the
-workers must try that port and no other. Apart from the frontends, because those of MPI and Horovod
-read it alike.
+A worker names the port of its sshd, a launcher the port that its ssh connects to. A gate must try
+exactly that port. The frontends of MPI and Horovod share this module.
 """
 
 import re
@@ -37,7 +36,7 @@ _VARIABLES = frozenset(
     }
 )
 """Variables with arguments for ssh: of Open MPI, MPICH and Intel MPI, and of DeepSpeed's pdsh."""
-# Texts, which `re` compiles and keeps for the few jobs that have something to look through.
+# Patterns as texts: `re` compiles and caches them for the few jobs that need them.
 _ASSIGNMENT = rf"""(?a)\b({"|".join(sorted(_VARIABLES))})=("[^"]*"|'[^']*'|[^\s;&|]*)"""
 _CONFIGURED = r"(?a)(?<![A-Za-z])[Pp]ort[ =]+([0-9]{1,5})(?![0-9])"
 _USE = r"(?a)\$(?:\((\w+)\)|\{(\w+)\}|(\w+))"
@@ -48,8 +47,8 @@ class SshPort(Struct, frozen=True):
     """A port that a container names for ssh.
 
     Args:
-        where: What says so, in words.
-        path: The field of the container that says so.
+        where: What names it, for messages.
+        path: The field of the container that names it.
     """
 
     number: int
@@ -58,7 +57,7 @@ class SshPort(Struct, frozen=True):
 
 
 def listening_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
-    """Where the sshd that a container's own command starts listens; none if it does not say."""
+    """Return the ports of the sshd that a container's command starts; none if it names none."""
     known = _with_values(container)
     field = ("command",) if container.get("command") else ("args",)
     ports = tuple(
@@ -71,14 +70,14 @@ def listening_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
 
 
 def declared_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
-    """The ports of a container that can only be ssh's: probed by TCP, or exposed."""
+    """Return the ports of a container that can only be ssh's: probed by TCP, or exposed."""
     ports = container.get("ports") or ()
     named = {port.get("name"): port["containerPort"] for port in ports}
     exposed = []
     for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
-        wanted = ((container.get(kind) or {}).get("tcpSocket") or {}).get("port")
-        port = named.get(wanted, wanted)
-        if isinstance(port, int) and _is_for_ssh(wanted, port):
+        probed = ((container.get(kind) or {}).get("tcpSocket") or {}).get("port")
+        port = named.get(probed, probed)
+        if isinstance(port, int) and _is_for_ssh(probed, port):
             exposed.append(SshPort(port, f"the workers' {kind} tries", (kind, "tcpSocket", "port")))
     for place, entry in enumerate(ports):
         port = entry["containerPort"]
@@ -89,7 +88,7 @@ def declared_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
 
 
 def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
-    """Where the ssh of a launcher connects to; none if the container leaves that to its image."""
+    """Return the ports that a launcher's ssh connects to; none if its image decides."""
     known = _with_values(container)
     field: tuple[str | int, ...] = ("command",) if container.get("command") else ("args",)
     texts = [text for launch in launches(known) for text in _arguments(launch)]
@@ -114,7 +113,7 @@ def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
 
 
 def _is_for_ssh(name: object, port: int) -> bool:
-    """Whether a port is ssh's: by its name, or as all that people choose end in 22."""
+    """Report whether a port is for ssh: by its name, or because its number ends in 22."""
     return "ssh" in str(name).lower() or port % 100 == 22
 
 
@@ -133,7 +132,7 @@ def _of_client(command: Command) -> Iterator[int]:
 
 
 def _arguments(launch: Launch) -> Iterator[str]:
-    """What a launcher's options tell ssh."""
+    """Yield what a launcher's options pass to ssh."""
     for option in launch.options:
         name, values = option.name.lstrip("-"), [word.text for word in option.values]
         if len(values) > 1 and (values[0] in _PARAMETERS or values[0] in _VARIABLES):
@@ -151,9 +150,11 @@ def _of_arguments(text: str) -> Iterator[int]:
 def _options(
     words: Sequence[str], valued: Collection[str], *, stops: bool = False
 ) -> Iterator[int]:
-    """The ports that options of sshd or ssh name: `-p 2222`, `-Dp2222`, `-o Port=2222`.
+    """Yield the ports in options of sshd or ssh: `-p 2222`, `-Dp2222`, `-o Port=2222`.
 
-    `valued` are the letters that have a value; with `stops` the first other word ends the options.
+    Args:
+        valued: The letters that have a value.
+        stops: The first other word ends the options.
     """
     rest = iter(words)
     for word in rest:
@@ -179,7 +180,7 @@ def _port(text: str) -> int | None:
 def _configured(
     container: Mapping[str, Any], file: str, where: str, field: tuple[str | int, ...]
 ) -> tuple[SshPort, ...]:
-    """The port that a script writes into a configuration of ssh, the last where it edits one."""
+    """Return the last port that a script writes into a configuration of ssh."""
     script = script_of(command_line(container)) or ""
     numbers = re.findall(_CONFIGURED, script) if file in script else []
     port = _port(numbers[-1]) if numbers else None
@@ -187,7 +188,7 @@ def _configured(
 
 
 def _with_values(container: Mapping[str, Any]) -> dict[str, Any]:
-    """The container's command line, with its own variables that are numbers filled in."""
+    """Return the container's command line with its numeric variables filled in."""
     return {
         field: [_filled(str(word), container) for word in container.get(field) or ()]
         for field in ("command", "args")

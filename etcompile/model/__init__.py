@@ -1,7 +1,7 @@
-"""The intermediate representation: what a training job is, whatever its kind.
+"""Describe a training job, whatever its kind.
 
-Frontends make these values, intents change them, the backend turns them into Kubernetes
-objects; they meet nowhere else. All are frozen; a change is a new value.
+Frontends build these values, intents change them, and the backend turns them into Kubernetes
+objects. The values are frozen; a change is a new value.
 """
 
 from etcompile.model.job import *

@@ -1,8 +1,8 @@
-"""What a training job is: roles of replicas, the files they share, how they reach each other.
+"""Model a training job: roles of replicas, the files they share, how they reach each other.
 
 The values are neutral: a frontend says which volumes, environment, labels and files its kind
-promises, the backend says how Kubernetes spells them. The user's Pod templates are carried as
-the JSON they wrote, because they already are what Kubernetes wants.
+promises, and the backend says how Kubernetes spells them. The user's Pod templates stay the JSON
+that the user wrote, because that is already what Kubernetes expects.
 """
 
 from collections.abc import Mapping
@@ -17,17 +17,16 @@ Labels = Mapping[str, str]
 
 
 class Origin(Struct, frozen=True):
-    """Where in the input a part of the model comes from."""
+    """The place in the input that a part of the model comes from."""
 
     source: Source
     path: ValuePath = ()
 
     def locate(self, *below: str | int, key: bool = False) -> Location:
-        """The place in the file of the value `below` this one, or of its key."""
+        """Return the place in the file of a value below this one, or of its key."""
         return self.source.locate((*self.path, *below), key=key)
 
     def at(self, *below: str | int) -> "Origin":
-        """The origin of the value `below` this one."""
         return Origin(self.source, (*self.path, *below))
 
 
@@ -35,11 +34,12 @@ class Bounds(Struct, frozen=True):
     """How many replicas an elastic role may have.
 
     Args:
-        origin: Where `minReplicas` and `maxReplicas` stand, if not beside `replicas`.
-        quorum: How many a run needs before it can begin; None for the minimum.
-        count: What the kind calls the number of replicas, if not `replicas`, and where it stands.
-        others: Replicas of other roles in the numbers that people write: a launcher that is a node.
-        missing: The field of a bound that is not set, where the other field stands for both.
+        origin: Where `minReplicas` and `maxReplicas` are set, if not next to `replicas`.
+        names: The fields of the minimum and the maximum, for messages.
+        quorum: How many replicas a run needs before it can begin; None for the minimum.
+        count: What the kind calls the number of replicas, if not `replicas`, and where it is set.
+        others: Replicas of other roles that this number includes: a launcher that is a node.
+        missing: The field of a bound that is not set; the field that is set then gives both.
     """
 
     minimum: int = 1
@@ -52,7 +52,7 @@ class Bounds(Struct, frozen=True):
     missing: str = ""
 
     def wider(self, count: int) -> str:
-        """What allows `count` replicas, as a command: `raise maxReplicas`."""
+        """Return the change that would allow `count` replicas: `raise maxReplicas`."""
         least, most = self.names
         if self.missing:
             number = count + self.others
@@ -65,10 +65,10 @@ class Member(Struct, frozen=True):
 
     Args:
         index: Its number in the role, from 0; None for a role with a single, unnumbered Pod.
-        rank: Its place in the training, where that is not its number: who follows a failed
-            replica has a number of its own and the rank of the one before.
-        relaunches: How many replicas of its rank came before it.
-        resources: What its main container asks for and may have, instead of the template's.
+        rank: Its place in the training, if that is not its number: a replica that follows a failed
+            one has a new number and the rank of its predecessor.
+        relaunches: How many replicas had its rank before it.
+        resources: Requests and limits of its main container, instead of the template's.
     """
 
     index: int | None = None
@@ -79,7 +79,7 @@ class Member(Struct, frozen=True):
 
     @property
     def place(self) -> int | None:
-        """Its place in the training; None for a role with a single, unnumbered Pod."""
+        """Return its place in the training; None for a role with a single, unnumbered Pod."""
         return self.index if self.rank is None else self.rank
 
 
@@ -92,14 +92,14 @@ class Port(Struct, frozen=True):
 
 
 DLROVER_VERSION = "etcompile.dev/dlrover-version"
-"""Annotation of an ElasticJob: which version of DLRover runs in its images."""
+"""Annotation of an ElasticJob: the version of DLRover in its images."""
 
 DLROVER_NEWEST = (0, 6)
-"""The newest version of DLRover that was recorded, which is assumed if nothing says another."""
+"""The newest version of DLRover that was recorded, and the default."""
 
 DOMAIN = "{domain}"
-"""In a variable or a line of a host list: where a host name needs its domain. Filled in late,
-because it depends on the namespace and on how Services are laid out: `.NS.svc`."""
+"""Stands for the domain of a host name, in variables and lines of host lists. Filled in late,
+because it depends on the namespace and the layout of Services: `.NS.svc`."""
 
 Which = Literal["all", "first", "others"]
 """All replicas of a role, the one with index 0, or all but that one."""
@@ -109,7 +109,7 @@ class Env(Struct, frozen=True):
     """An environment variable.
 
     Args:
-        default: A container's own variable of this name counts instead.
+        default: A variable of this name in the container takes precedence.
         field: The field of the Pod that it holds instead of a value: `status.podIP`.
     """
 
@@ -126,7 +126,7 @@ class IndexedEnv(Struct, frozen=True):
     Args:
         parts: The texts between which the index stands: `("a", "b")` is `a0b`, `a1b` and so on;
             may contain `DOMAIN`.
-        rank: The replica's rank stands there, not its index.
+        rank: The value contains the replica's rank, not its index.
     """
 
     name: str
@@ -143,7 +143,7 @@ class Volume(Struct, frozen=True):
     """A volume of files from the job's ConfigMap, or one that starts empty and ends with its Pod.
 
     Args:
-        items: The files: key, path in the volume, file mode (such as 0o444); none if it is empty.
+        items: Key, path in the volume and file mode (such as 0o444) of each file.
     """
 
     name: str
@@ -161,8 +161,8 @@ class InitContainer(Struct, frozen=True):
     """A container that prepares the Pod before the main one starts.
 
     Args:
-        image: The image; `init` for the configured init image (the job's own unless set),
-            `kubectl` for the configured image that brings kubectl.
+        image: `init` for the configured init image (the job's unless set), `kubectl` for the
+            configured image that brings kubectl.
         resources: Requests, which are the limits too: resource name to quantity.
     """
 
@@ -174,11 +174,11 @@ class InitContainer(Struct, frozen=True):
 
 
 class Resident(Struct, frozen=True):
-    """A main container without work of its own: it serves others until the run is done.
+    """A main container that only serves other replicas until the run is done.
 
     Args:
-        ssh: It serves ssh; else it only waits (processes come in by exec).
-        keeps_args: Arguments without a command are the image's: the container runs those then.
+        ssh: It serves ssh; otherwise it waits for processes that come in by exec.
+        keeps_args: Arguments without a command belong to the image, and the container runs those.
     """
 
     ssh: bool
@@ -189,12 +189,12 @@ class Gate(Struct, frozen=True):
     """What a role waits for before its main container starts.
 
     Args:
-        hosts: The list of their hosts inside the gate's container: lines that begin with a name.
-        ssh: Wait until each host's ssh port accepts; else until `kubexec` can run a command there,
-            or until its name resolves.
-        file: The key of the host list, where it is to be put among the scripts.
-        completed: Roles that must have succeeded before; the watcher says when.
-        itself: Its Pod is among the hosts: of that, wait until its name resolves.
+        hosts: The file inside the gate's container with the hosts, one at the start of a line.
+        ssh: Wait until each host's ssh port accepts a connection; otherwise until `kubexec` can
+            run a command there, or until the name resolves.
+        file: The key of the host list, if it belongs among the scripts.
+        completed: Roles that must have succeeded first; the watcher reports it.
+        itself: Its Pod is one of the hosts; for that one, wait until its name resolves.
     """
 
     roles: tuple[str, ...]
@@ -211,33 +211,32 @@ class Gate(Struct, frozen=True):
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """All roles that it waits for, in one way or the other."""
         return (*self.completed, *(role for role in self.roles if role not in self.completed))
 
 
 class BatchJob(Struct, frozen=True):
-    """A replica that is a Kubernetes Job, which makes the Pod."""
+    """A replica that is a Kubernetes Job, which creates the Pod."""
 
     backoff_limit: int | None = None
     deadline: int | None = None
 
 
 class Relaunch(Struct, frozen=True):
-    """How a failed replica is followed by one of the same rank; carried for the watcher.
+    """How a failed replica is followed by one of the same rank; the watcher acts on it.
 
-    Who follows has the next number that no replica of the role ever had, from the most that the
-    role may have on: so its Pod stands beside the failed one, whose logs stay, and scaling in Git
-    does not come to the same number.
+    The new replica has the lowest number that no replica of the role ever had, counted from the
+    role's maximum. So its Pod does not replace the failed one, whose logs stay, and scaling in Git
+    never reaches the same number.
 
     Args:
-        free: Exit codes of ends that do not count against the limit, nor does a Pod that is gone.
-        never: Exit codes, and reasons of containers, after which none follows.
+        free: Exit codes that do not count against the limit; nor does a Pod that is gone.
+        never: Exit codes, and reasons of containers, after which no replica follows.
         budget: How many replicas may fail in the run's life.
         pending: Seconds after which a Pod that is still Pending fails the run.
-        tolerance: When such a Pod does: `any` (each does), `minimum` (only with fewer others
-            running than the least that the role goes on with) or `never`.
-        memory: Who follows a replica that ran out of memory may have so many times as much.
-        joint: The replicas train as one: once one of them is done, nobody follows another.
+        tolerance: Which Pending Pods do so: `any`, `minimum` (only while fewer others run than the
+            role needs) or `never`.
+        memory: Factor for the memory of a replica that follows one that ran out of memory.
+        joint: The replicas train as one: after the first success no replica follows another.
     """
 
     limit: int
@@ -251,10 +250,10 @@ class Relaunch(Struct, frozen=True):
 
 
 class Priority(Struct, frozen=True):
-    """The PriorityClass of a role's Pods, by their ranks.
+    """The PriorityClasses of a role's Pods, by rank.
 
     Args:
-        first: So many of them, by rank, have the first class.
+        first: How many of the lowest ranks have the class `high`.
     """
 
     first: int
@@ -267,7 +266,7 @@ class PodTemplate(Struct, frozen=True):
 
     Args:
         main: The name of the container that trains; the others are sidecars.
-        finalizers: What must happen before its Pods go, where the kind keeps those.
+        finalizers: Finalizers of its Pods, if the kind preserves them.
     """
 
     labels: Labels
@@ -279,23 +278,21 @@ class PodTemplate(Struct, frozen=True):
 
     @property
     def main_container(self) -> Mapping[str, Any]:
-        """The container that trains."""
         return next(c for c in self.spec["containers"] if c["name"] == self.main)
 
     @property
     def main_origin(self) -> Origin:
-        """Where the container that trains stands."""
         names = [container["name"] for container in self.spec["containers"]]
         return self.origin.at("spec", "containers", names.index(self.main))
 
     @property
     def user(self) -> int | None:
-        """The user ID that the main container runs as; None if its image decides."""
+        """Return the user ID of the main container; None if its image decides."""
         return self._security("runAsUser")
 
     @property
     def runs_as_root(self) -> bool:
-        """Whether the main container runs as root; an image's own USER cannot be seen from here."""
+        """Report whether the main container runs as root; the USER of an image is unknown here."""
         return not self._security("runAsNonRoot") if self.user is None else self.user == 0
 
     def _security(self, field: str) -> int | None:
@@ -308,9 +305,9 @@ class Naming(Struct, frozen=True):
     """What the replicas of a role and their Pods are called.
 
     Args:
-        stem: What its hosts are named, without the index: `mnist-worker`.
-        pod_stem: What its Pods are named instead, where a run gives them names of their own.
-        stable_address: Its Services have an address of their own, which stays when a Pod goes.
+        stem: The name of its hosts without the index: `mnist-worker`.
+        pod_stem: The name of its Pods without the index, if a run renames them.
+        stable_address: Its Services have an address that stays when a Pod goes.
     """
 
     stem: str
@@ -323,11 +320,11 @@ class RoleLabels(Struct, frozen=True):
     """The labels of a role's Pods and Services.
 
     Args:
-        common: Of all its Pods and Services.
-        pods: Of all its Pods, but not of their Services.
-        leader: Of the Pod with index 0, but not of its Service.
-        objects: Of all its Pods and Services, but nothing is selected by them.
-        annotated: An annotation of the Pods with the name of that label carries the index too.
+        common: Labels of Pods and Services.
+        pods: Labels of Pods only.
+        leader: Labels of the Pod with index 0, but not of its Service.
+        objects: Labels of Pods and Services that no selector uses.
+        annotated: The Pods also have the index as an annotation of the same name.
     """
 
     common: Labels
@@ -342,7 +339,7 @@ class RoleLabels(Struct, frozen=True):
 
 
 class PodAdditions(Struct, frozen=True):
-    """What the Pods of a role get beside their template.
+    """What the Pods of a role get in addition to their template.
 
     Args:
         env: Added to the main container; replaces an entry of the same name.
@@ -371,13 +368,13 @@ class Recovery(Struct, frozen=True):
 
     Args:
         restart: Which failed replicas are replaced: Always, OnFailure, ExitCode or Never.
-        pod_restart: What the kubelet does about a container that ends: its Pods' restartPolicy.
+        pod_restart: The Pods' restartPolicy: what the kubelet does about a container that ends.
         comes_back: What else brings a replica back: nothing but `restart` (`policy`), that its Pod
             is gone (`when-gone`), or any failure (`always`).
-        vital: One of its replicas that failed and does not come back fails the run.
+        vital: The run fails if one of its replicas fails and does not come back.
         deadline: Seconds after which its Pods fail.
-        serves: What the main container runs never ends: end it when the run is done.
-        failures: How many failures an attempt survives; None if only the run's own limit counts.
+        serves: The main container never ends by itself: end it when the run is done.
+        failures: How many failures an attempt survives; None if only the run's limit counts.
     """
 
     restart: str = "Never"
@@ -391,7 +388,7 @@ class Recovery(Struct, frozen=True):
 
     @property
     def permanent(self) -> Literal["all", "exit-code"] | None:
-        """Which exit codes of a command nothing restarts: all, 1 to 127 (`ExitCode`), or none."""
+        """Return the exit codes after which nothing restarts a command: all, 1 to 127, or none."""
         if self.restart == "Never":
             return "all"
         return "exit-code" if self.restart == "ExitCode" else None
@@ -420,30 +417,29 @@ class Role(Struct, frozen=True):
 
     @property
     def quorum(self) -> int:
-        """How many of its replicas a run needs before it can begin."""
+        """Return how many of its replicas a run needs before it can begin."""
         if self.bounds is None:
             return len(self.members)
-        wanted = self.bounds.minimum if self.bounds.quorum is None else self.bounds.quorum
-        return min(wanted, len(self.members))
+        least = self.bounds.minimum if self.bounds.quorum is None else self.bounds.quorum
+        return min(least, len(self.members))
 
     def host_name(self, member: Member) -> str:
-        """The name by which others reach a replica, and that of its Service if it has one."""
+        """Return the name by which others reach a replica, which is its Service's if it has one."""
         return self.naming.service or _numbered(self.naming.stem, member.place)
 
     def pod_name(self, member: Member) -> str:
-        """The name of a replica's Pod."""
         return _numbered(self.naming.pod_stem or self.naming.stem, member.index)
 
     @property
     def is_resident(self) -> bool:
-        """Whether its main container runs our wrapper that serves until the run is done."""
+        """Report whether its main container runs our wrapper that serves until the run is done."""
         main = self.template.main_container
         if self.additions.resident is None or main.get("command"):
             return False
         return not (self.additions.resident.keeps_args and main.get("args"))
 
     def privileged_ssh_port(self, ssh: "SshCredentials | None") -> int | None:
-        """The port below 1024 on which its sshd listens without being root, if it does."""
+        """Return the port below 1024 on which its sshd listens without being root, if it does."""
         resident = self.additions.resident
         if not (ssh and resident and resident.ssh) or self.template.runs_as_root:
             return None
@@ -474,9 +470,9 @@ class HostList(Struct, frozen=True):
     """A file of the job's ConfigMap that lists a role's hosts, one line each.
 
     Args:
-        key: Its key, in the seed (`J-etcompile`) and in the live list (`J-hosts`) alike.
+        key: Its key, both in the seed (`J-etcompile`) and in the live list (`J-hosts`).
         line: One line; `{host}`, `{slots}` and `{domain}` are filled in.
-        live: It follows the hosts that are there; else it is only who belongs to the job.
+        live: It lists the hosts that are Ready; otherwise all that belong to the job.
     """
 
     key: str
@@ -491,12 +487,12 @@ class SshCredentials(Struct, frozen=True):
     Args:
         files: Key in the Secret, file under the mount path.
         mount_path: Where `ssh` looks for them: the home's `.ssh`.
-        port: Where sshd listens; None where that is up to the image.
-        owned: The job's own: created with it. Else somebody else manages it.
+        port: Where sshd listens; None if the image decides.
+        owned: The Secret is created with the job; otherwise somebody else manages it.
         copied: The main containers do not run as root, so the keys are copied for their user.
         whole: The volume is mounted as a whole, not a folder of it.
-        provider_class: The SecretProviderClass by which a CSI driver mounts them, where there is
-            no Secret; the files it mounts are named as the keys of one.
+        provider_class: The SecretProviderClass with which a CSI driver mounts the keys, if there is
+            no Secret; the files have the names of the Secret's keys.
     """
 
     secret: str
@@ -517,7 +513,6 @@ class SshCredentials(Struct, frozen=True):
     roles: tuple[str, ...] = ()
 
     def is_for(self, role: str) -> bool:
-        """Whether the Pods of a role have it."""
         return not self.roles or role in self.roles
 
 
@@ -525,9 +520,9 @@ class ClusterAccess(Struct, frozen=True):
     """What a role's Pods may do with the Kubernetes API.
 
     Args:
-        create_account: Whether it is the job's own; else it exists already.
+        create_account: The ServiceAccount belongs to the job; otherwise it already exists.
         rules: RBAC rules, in the API's spelling; none means no Role is needed.
-        exec_into: The role into whose Pods, and no others, commands may be sent.
+        exec_into: The only role whose Pods accept commands by exec.
         role: The name of the Role and its binding; None for `JOB-launcher`.
     """
 
@@ -539,7 +534,7 @@ class ClusterAccess(Struct, frozen=True):
 
 
 class CustomResource(Struct, frozen=True):
-    """An object of a kind of somebody else's, that a program of the job reads from the cluster."""
+    """An object of a foreign kind, which a program of the job reads from the cluster."""
 
     api_version: str
     kind: str
@@ -549,7 +544,7 @@ class CustomResource(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """A volume that Pods of the job share, and that keeps its data when they are gone."""
+    """A volume that Pods of the job share, and that survives them."""
 
     name: str
     spec: Mapping[str, Any]
@@ -561,8 +556,8 @@ class Success(Struct, frozen=True):
     """When a run has succeeded.
 
     Args:
-        needs: All of their replicas, any of them, or the one with index 0 (or else all).
-        least: So many are enough where the others have failed and none follows them.
+        needs: All replicas of the roles, any of them, or the one with index 0 (else all).
+        least: How many are enough if the others have failed and will not be replaced.
     """
 
     roles: tuple[str, ...]
@@ -574,8 +569,8 @@ class InPlace(Struct, frozen=True):
     """How a job's commands run again in the containers that they ran in.
 
     Args:
-        stop: Seconds that a command has between the signals TERM and KILL when it is to run again.
-        checkpoint_signal: What a command is sent when the run is about to be disturbed: `USR1`.
+        stop: Seconds between the signals TERM and KILL for a command that is to run again.
+        checkpoint_signal: The signal that a command gets before a disturbance of the run: `USR1`.
         port: The port on which the supervisors talk to each other and answer readiness probes.
     """
 
@@ -587,11 +582,11 @@ class InPlace(Struct, frozen=True):
 
 
 class Preflight(Struct, frozen=True):
-    """What is asked on a node before a Pod's main container starts there.
+    """A check of the node that runs before a Pod's main container starts there.
 
     Args:
-        command: What a shell runs in the main container's image: it ends with 0 to go on, 10 to
-            warn, 20 to have the Pod go to another node.
+        command: A shell command in the main container's image: exit code 0 goes on, 10 warns, 20
+            sends the Pod to another node.
     """
 
     command: str
@@ -599,21 +594,20 @@ class Preflight(Struct, frozen=True):
 
 
 class RunPolicy(Struct, frozen=True):
-    """What is to happen around a run; carried for the watcher, none of it is decided here.
+    """What happens around a run; the watcher acts on it.
 
     Args:
         restart: Restart the whole job when it fails: `OnFailure` or `Never`.
         deadline: Seconds after which the run fails; None for never.
-        ttl: Seconds after its end when what is left of it may go; None for never.
+        ttl: Seconds after its end when its remaining objects may go; None for never.
         together: One failed replica restarts all, because its peers cannot go on without it.
         limits: What `backoff_limit` limits: restarts of the whole job, or `failures` of replicas.
-        keeps_clock: A restart of the whole job does not begin its deadline anew.
+        keeps_clock: A restart of the whole job does not reset its deadline.
         keeps: Roles whose Pods stay when others are removed at the end.
-        lost_node_after: Seconds for which a node may not answer until its Pods are deleted by
-            force.
-        stuck_after: Seconds without a word in the logs after which the run counts as stuck, or
-            where others follow a replica, that one.
-        avoid_nodes_after: How often Pods may fail on a node by its fault until new ones avoid it.
+        lost_node_after: Seconds without an answer of a node before its Pods are deleted by force.
+        stuck_after: Seconds without a line in the logs after which the run counts as stuck, or
+            only the silent replica, if others follow a failed one.
+        avoid_nodes_after: How many Pods may fail by a node's fault before new ones avoid it.
         run_id: The ID of the run that its document asks for, or `auto`.
     """
 
@@ -640,9 +634,9 @@ class SharedService(Struct, frozen=True):
     """The one Service of a kind that has no Service per replica, whatever the settings say.
 
     Args:
-        name: What it is called, and host names end with.
-        searched: Hosts are called by their bare names, so that Pods search its domain for them;
-            else by names that end with the Service's.
+        name: Its name, with which host names end.
+        searched: Hosts have bare names, so Pods search its domain for them; otherwise their names
+            end with the Service's.
     """
 
     name: str
@@ -650,17 +644,17 @@ class SharedService(Struct, frozen=True):
 
 
 class GangOperator(Struct, frozen=True):
-    """What the operator of a kind does when it makes a gang of a job's Pods.
+    """What the operator of a kind does when it creates a gang of a job's Pods.
 
-    The default is for kinds whose operators make no gangs.
+    The default is for kinds whose operators create no gangs.
 
     Args:
-        copies_annotations: All annotations of the job are on its PodGroup.
-        replaces_scheduler: Its scheduler's name replaces the one of a Pod template; else the
-            template keeps its own.
-        leading_class: Without a priority class of its own, a PodGroup has that of the first role
-            that has one, the leading roles first; else only one that all roles have.
-        class_of: The role whose priority class a PodGroup has, where one trains and others help.
+        copies_annotations: The PodGroup has all annotations of the job.
+        replaces_scheduler: The gang scheduler's name replaces the one of a Pod template; otherwise
+            the template's stays.
+        leading_class: A PodGroup without a priority class gets that of the first role that has one,
+            leading roles first; otherwise only one that all roles share.
+        class_of: The role that gives a PodGroup its priority class, if one trains and others help.
     """
 
     copies_annotations: bool = False
@@ -672,14 +666,14 @@ class GangOperator(Struct, frozen=True):
 class Gang(Struct, frozen=True):
     """What a job asks of a gang scheduler, which starts all of its Pods or none.
 
-    Which scheduler that is, if any, is the cluster's business and not the job's: a setting.
+    Which scheduler that is, if any, depends on the cluster and not on the job: it is a setting.
 
     Args:
         minimum: How many Pods must fit before any starts; None leaves it to the roles.
         min_resources: What must be free before any starts; None adds up what the Pods request.
-        topology: How far apart its Pods may be in the network, in Volcano's own words.
-        topology_label: The label of nodes that all its Pods' nodes must have the same value of.
-        rigid: The run as declared has no Pods beyond the minimum, whatever scaling adds.
+        topology: How far apart its Pods may be in the network, in Volcano's terms.
+        topology_label: The node label whose value must be the same for all its Pods.
+        rigid: The declared run has no Pods beyond the minimum, whatever scaling adds.
     """
 
     minimum: int | None = None
@@ -706,13 +700,13 @@ class Job(Struct, frozen=True):
         roles: Its roles, in the order in which they start.
         selector: Labels that all its Pods share, and no other Pod in the namespace has.
         slots: Processes per worker.
-        document: The document it was made from, normalised: enough to make it again.
-        identity: What makes a run this run: the document without anything that scaling changes.
+        document: The normalised document that it can be compiled from again.
+        identity: What identifies a run: the document without anything that scaling changes.
         names_namespace: What in the output must name the namespace, if anything must.
-        app: What it says in `app.kubernetes.io/name`, if not its kind.
+        app: The value of `app.kubernetes.io/name`, if not its kind.
         keeps_plans: One of its programs reads ScalePlans from the cluster, so they stay objects.
-        fixed: Why its replicas cannot be scaled, if there is more to say than that.
-        names_fewer: How its Pods need not be told of all replicas, if that can be had.
+        fixed: Why its replicas cannot be scaled, if a kind has a reason of its own.
+        names_fewer: How to keep the names of all replicas out of its Pods, if that is possible.
     """
 
     name: str
@@ -745,16 +739,15 @@ class Job(Struct, frozen=True):
     names_fewer: str | None = None
 
     def role(self, name: str) -> Role | None:
-        """The role of that name, if the job has it."""
         return next((role for role in self.roles if role.name == name), None)
 
     @property
     def has_bare_names(self) -> bool:
-        """Whether Pods search the domain of their Service, so that bare names resolve."""
+        """Report whether Pods search the domain of their Service, so that bare names resolve."""
         return self.service is None or self.service.searched
 
     def is_behind_one_service(self, services: Services) -> bool:
-        """Whether one Service has all its replicas behind it."""
+        """Report whether one Service has all its replicas behind it."""
         if self.service is not None:
             return True
         served = any(role.ports and not role.naming.service for role in self.roles)
@@ -762,5 +755,5 @@ class Job(Struct, frozen=True):
 
     @property
     def scaled_role(self) -> Role | None:
-        """The role that ScaleOut and ScaleIn act on, if there is one."""
+        """Return the role that ScaleOut and ScaleIn act on, if there is one."""
         return next((role for role in self.roles if role.bounds is not None), None)

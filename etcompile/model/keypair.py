@@ -1,8 +1,8 @@
-"""Which keys of a Secret are to hold an ssh key pair, and a new pair for them.
+"""Name the keys of a Secret that hold an ssh key pair, and generate a pair for them.
 
-The kinds differ in the names of the keys. A Secret that is to get its pair in the cluster says
-them in an annotation, which may be shown and stored; only who creates the Secret ever holds the
-keys themselves (reference/gitops.md 5).
+The kinds differ in the names of the keys. A Secret whose pair is created in the cluster names
+them in an annotation, which may be shown and stored. Only the program that creates the Secret ever
+holds the private key: no plan, message or file of ours has it (reference/gitops.md 5).
 """
 
 import base64
@@ -17,7 +17,7 @@ from etcompile.model.protocol import JOB_LABEL, KEY_PAIR
 
 
 class KeyPair(Struct, frozen=True):
-    """Which keys of a Secret hold what."""
+    """The names of the keys in a Secret."""
 
     private: str
     public: str
@@ -25,34 +25,32 @@ class KeyPair(Struct, frozen=True):
 
     @property
     def halves(self) -> tuple[str, str]:
-        """The keys of both halves."""
         return self.private, self.public
 
     @property
     def keys(self) -> frozenset[str]:
-        """All keys that the Secret has when it is whole."""
+        """Return all keys that the complete Secret has."""
         return frozenset(self.halves if self.config is None else (*self.halves, "config"))
 
     @property
     def annotation(self) -> str:
-        """What a Secret says of it, for `key_pair_of`."""
+        """Return the value of the Secret's annotation, which `key_pair_of` reads."""
         named = {"privateKey": self.private, "publicKey": self.public}
         config = {} if self.config is None else {"config": self.config}
         return json.dumps({**named, **config}, sort_keys=True, separators=(",", ":"))
 
 
 def key_pair(ssh: SshCredentials) -> KeyPair:
-    """The key pair of a job's credentials."""
     return KeyPair(ssh.private_key, ssh.public_key, ssh.config or None)
 
 
 def has_key_pair(value: Mapping[str, Any]) -> bool:
-    """Whether an object says that it holds a key pair of etcompile's, or is to hold one."""
+    """Report whether an object holds a key pair of etcompile, or waits for one."""
     return KEY_PAIR in (value["metadata"].get("annotations") or {})
 
 
 def key_pair_of(value: Mapping[str, Any]) -> KeyPair | None:
-    """The key pair that an object is to hold; None if it is no Secret that is to hold one."""
+    """Return the key pair of a Secret; None for any other object."""
     if value["kind"] != "Secret" or not has_key_pair(value):
         return None
     named = json.loads(value["metadata"]["annotations"][KEY_PAIR])
@@ -60,12 +58,8 @@ def key_pair_of(value: Mapping[str, Any]) -> KeyPair | None:
 
 
 def new_data(pair: KeyPair, comment: str) -> dict[str, bytes]:
-    """The data of a Secret with a new key pair: Ed25519, in the forms that OpenSSH reads.
-
-    Returns:
-        The texts by key, in the order of the keys.
-    """
-    # Heavy, and needed once in the life of a job.
+    """Generate the data of a Secret: an Ed25519 pair in OpenSSH's formats, sorted by key."""
+    # Slow to import, and needed once in the life of a job.
     from cryptography.hazmat.primitives import serialization as form  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
         Ed25519PrivateKey,
@@ -80,17 +74,12 @@ def new_data(pair: KeyPair, comment: str) -> dict[str, bytes]:
     return dict(sorted(data.items()))
 
 
-# The Secret. The private key is in memory here and in the cluster, and nowhere else: no plan, no
-# message and no file of ours ever has it.
-
-
 def wants_key_pair(value: Mapping[str, Any]) -> bool:
-    """Whether an object is a Secret that is to be given a key pair, and has none yet."""
+    """Report whether an object is a Secret that still needs its key pair."""
     return value["kind"] == "Secret" and has_key_pair(value) and not value.get("data")
 
 
 def with_key_pair(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The Secret with a new key pair."""
     pair = key_pair_of(value)
     assert pair is not None  # noqa: S101 - it wants one
     data = new_data(pair, value["metadata"]["labels"][JOB_LABEL])
@@ -99,7 +88,7 @@ def with_key_pair(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_placeholders(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The Secret with texts that are no keys: enough for a dry run, which checks their names."""
+    """Return the Secret with texts instead of keys, for a dry run, which checks their names."""
     pair = key_pair_of(value)
     assert pair is not None  # noqa: S101 - it wants one
     coded = base64.b64encode(b"made when it is applied").decode()

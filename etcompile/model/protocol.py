@@ -1,7 +1,7 @@
-"""The names that a compiled job and the watcher agree on at run time.
+"""Name what a compiled job and the watcher agree on at run time.
 
-They stand in the model because the backend writes them into Pods and the watcher writes the
-objects behind them. Why there are three ConfigMaps, and who writes which: docs/protocol.md.
+The backend writes these names into Pods, and the watcher writes the objects that they refer to.
+docs/protocol.md says why there are three ConfigMaps, and who writes which.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ STATUS = "etcompile-status"
 RUN_STATE = "etcompile-run"
 """Volume in which a supervisor keeps its state while its container restarts."""
 SSH = "etcompile-ssh"
-"""Volume of the ssh keys, where their Secret's name cannot name a volume, and of copied ones."""
+"""Volume of copied ssh keys, and of keys whose Secret's name cannot name a volume."""
 USERS = "etcompile-users"
 """Volume of a passwd file that names the user, and the init container that writes it."""
 
@@ -32,32 +32,32 @@ SPEC_HASH_FILE = f"{SCRIPTS_PATH}/spec-hash"
 DONE_FILE = f"{STATUS_PATH}/done"
 """Holds the spec hash of the run that is finished."""
 COMPLETED = "completed"
-"""The key of `J-etcompile-status`, and so the file, that says which roles have succeeded."""
+"""The key of `J-etcompile-status` (and the file in Pods) that lists the roles that succeeded."""
 COMPLETED_FILE = f"{STATUS_PATH}/{COMPLETED}"
-"""Holds the spec hash of a run and, a line each, its roles that have succeeded and are awaited."""
+"""Holds the spec hash of a run and, one a line, the awaited roles that have succeeded."""
 
 SPEC_HASH = "etcompile.dev/spec-hash"
 """Annotation of every Pod: which run it belongs to."""
 EPOCH = "etcompile.dev/epoch"
-"""Annotation of Pods that the watcher makes when it makes all of a run anew: `EPOCH RESTARTS`, the
-last epoch of the Pods before and the restarts counted until then."""
+"""Annotation of Pods that the watcher creates when it restarts a whole run: `EPOCH RESTARTS`, the
+last epoch of the previous Pods and the restarts counted until then."""
 NOTICE = "etcompile.dev/notice"
-"""Annotation that the watcher gives a Pod which restarts in place: a signal for the commands, or
-that they are to restart (`model.supervision`)."""
+"""Annotation that the watcher writes to a Pod that restarts in place: a signal for its commands,
+or the request to restart them (`model.supervision`)."""
 POD_ANNOTATIONS: Mapping[str, str] = {
     SPEC_HASH: "it says which run a Pod belongs to",
     EPOCH: "by it the watcher numbers the restarts of a run",
     NOTICE: "by it the watcher tells a Pod's command of a disturbance",
 }
-"""The annotations of Pods that are ours, which no template may have, and why."""
+"""Annotations of Pods that no template may have, and why."""
 
 PREFLIGHT = "preflight"
-"""The init container that asks whether a Pod may train on its node."""
+"""The init container that checks whether a Pod may train on its node."""
 OTHER_NODE = 20
-"""The exit code with which it says that the Pod belongs on another one."""
+"""Its exit code if the Pod must go to another node."""
 
 KEY_PAIR = "etcompile.dev/key-pair"
-"""Annotation of a Secret with an ssh key pair that etcompile makes: which of its keys are what."""
+"""Annotation of a Secret with an ssh key pair that etcompile generates: the names of its keys."""
 SEALED_FOR = "etcompile.dev/sealed-for"
 """Annotation of a SealedSecret: a digest of the public key that it is encrypted with."""
 
@@ -65,19 +65,19 @@ JOB_LABEL = "etcompile.dev/job"
 ROLE_LABEL = "etcompile.dev/role"
 INDEX_LABEL = "etcompile.dev/index"
 RANK_LABEL = "etcompile.dev/rank"
-"""Of a Pod whose role tells ranks from indexes: the rank, which whoever follows it has, too."""
+"""The rank of a Pod, if ranks of its role differ from indexes; its successor has the same."""
 RUN_LABEL = "etcompile.dev/run"
-OWN_LABELS = (JOB_LABEL, ROLE_LABEL, INDEX_LABEL, RANK_LABEL, RUN_LABEL)
-"""What the watcher reads of a Pod: a template may not have any of them."""
+RESERVED_LABELS = (JOB_LABEL, ROLE_LABEL, INDEX_LABEL, RANK_LABEL, RUN_LABEL)
+"""Labels that the watcher reads; no template may have any of them."""
 
 MANAGER = "etcompile"
-"""The field manager of apply. None of ours may begin with `kubectl` (reference/gitops.md 2.4)."""
+"""The field manager of apply. It must not begin with `kubectl` (reference/gitops.md 2.4)."""
 
 WATCHER = "etcompile-watcher"
 """The field manager of all that the watcher writes (reference/gitops.md 2.4)."""
 
 WATCH = "etcompile-watch"
-"""What a watcher, its Lease and its other objects are called, unless it is given another name."""
+"""The default name of a watcher, its Lease and its other objects."""
 
 WATCHES = "etcompile.dev/watches"
 """Label of a watcher's Lease, without a value. Annotation: the namespaces whose jobs it watches,
@@ -88,35 +88,33 @@ STORED_JOB = "job.yaml"
 
 
 def config_name(job: str, *, of_operator: bool = False) -> str:
-    """The ConfigMap that declares a job.
+    """Return the name of the ConfigMap that declares a job.
 
     Args:
         of_operator: The operator of the kind creates `J-config`, so ours takes its place. For all
-            other kinds `J-config` is a name that users choose for their own objects.
+            other kinds `J-config` is a name that users choose for their objects.
     """
     return f"{job}-config" if of_operator else f"{job}-etcompile"
 
 
 def is_config(metadata: Mapping[str, Any]) -> bool:
-    """Whether a ConfigMap declares the job that its label names: by its name, whatever it holds."""
+    """Report whether a ConfigMap declares the job that its label names, by its name alone."""
     job: str = (metadata.get("labels") or {}).get(JOB_LABEL) or ""
     return bool(job) and metadata["name"] in config_names(job)
 
 
 def config_names(job: str) -> tuple[str, str]:
-    """Both names that the ConfigMap of a job may have: which one depends on its kind."""
+    """Return both names that the ConfigMap of a job may have; its kind decides which."""
     return config_name(job), config_name(job, of_operator=True)
 
 
 HOSTS_END, STATUS_END = "-etcompile-hosts", "-etcompile-status"
-"""What the names of the watcher's two ConfigMaps end with, after the job's name."""
+"""Suffixes of the watcher's two ConfigMaps: the live host lists and the run record of a job."""
 
 
 def hosts_name(job: str) -> str:
-    """The ConfigMap of the live host lists of a job."""
     return job + HOSTS_END
 
 
 def status_name(job: str) -> str:
-    """The ConfigMap of the run record of a job."""
     return job + STATUS_END

@@ -1,8 +1,8 @@
-"""A job as one run of it, whose Pods have names of their own.
+"""Turn a job into one run of it, whose Pods have names of their own.
 
 Nearly nothing in a Pod may change, so a changed job needs new Pods, and new Pods need new names
 if no tool is to delete the old ones by force (reference/gitops.md 1.3). Hosts keep their names:
-they are Services, and those follow the run by its label.
+they are Services, which select the Pods of the run by its label.
 """
 
 import re
@@ -15,7 +15,7 @@ from etcompile.model.protocol import RUN_LABEL
 from etcompile.model.settings import Settings
 
 LONGEST_RUN = 16
-"""Characters of a run's ID: it is in the name of each Pod."""
+"""Characters of a run's ID, which is part of the name of each Pod."""
 
 
 _FIRST: Mapping[str, object] = {
@@ -25,19 +25,18 @@ _FIRST: Mapping[str, object] = {
     "kubectlImage": "alpine/kubectl:1.34.1",
     "clusterDomain": "cluster.local",
 }
-"""The defaults of the first version of the spec hash. They stay as they are when a default changes:
-else the same job would be another run for another version of etcompile."""
+"""The defaults of the first version of the spec hash. They stay when a default changes, so that the
+same job is the same run for every version of etcompile."""
 _SAME_PODS = frozenset({"runtime", "external", "sealed", "sops"})
-"""Sources of keys that make the same Secret: its Pods need not be others."""
+"""Sources of keys that result in the same Secret, and so in the same Pods."""
 
 
 def with_settings(job: Job, settings: Settings) -> Job:
-    """The job as a run of its own, if the settings change what its Pods do.
+    """Add the settings to the job's identity that change what its Pods do.
 
-    Only those that its Pods depend on: a job without ssh is the same run wherever keys come from.
-    Not the version of Kubernetes and the profiles, with which the same Pods are written down in
-    other ways; nor the gang scheduler: a run that is done must not train again because its cluster
-    has another one.
+    A job without ssh is the same run wherever keys come from. The version of Kubernetes and the
+    profiles only change how the same Pods are written down. The gang scheduler does not count:
+    a run that is done must not train again because its cluster has another scheduler.
     """
     used: dict[str, object] = {}
     if job.is_behind_one_service(settings.services):
@@ -61,11 +60,10 @@ def with_settings(job: Job, settings: Settings) -> Job:
 
 
 def in_run(job: Job, run: str | None) -> Job:
-    """The job as this run of it.
+    """Return the job as this run of it.
 
-    Returns:
-        The job with Pods `JOB-ID-worker-0`, which carry the run's label and are selected by it,
-        and with an identity of its own, so that the end of another run does not end this one.
+    Its Pods are named `JOB-ID-worker-0`, have the run's label and are selected by it. The run has a
+    different identity, so that the end of another run does not end this one.
     """
     if run is None:
         return job
@@ -84,10 +82,10 @@ def in_run(job: Job, run: str | None) -> Job:
 
 
 _RUN_OF_STORED = re.compile(r"^  run: .*\n", re.MULTILINE)
-"""Where a stored job says which run it is: among its settings."""
+"""The line of a stored job's settings that names its run."""
 
 
 def is_only_another_run(before: str, after: str) -> bool:
-    """Whether two stored jobs differ by the ID of their run alone, which no annotation asks for."""
+    """Report whether two stored jobs differ only in the run's ID, which no annotation requests."""
     without = (_RUN_OF_STORED.sub("", text) for text in (before, after))
     return before != after and len({*without}) == 1

@@ -1,13 +1,13 @@
-"""The run record: what the watcher must not forget of a run, and its form in `J-status`.
+"""Read and write the run record, which holds what the watcher must not forget of a run.
 
-It stands in the model because the watcher writes it and `status` reads it as well. After a crash
-the next watcher knows what is written here and no more. Its form has a version, and a record that
-is newer than this code is left as it is (docs/protocol.md).
+The watcher writes it into `J-status`, and `status` reads it. After a crash the next watcher knows
+only what is written here. The format has a version, and a record of a newer version is left as it
+is (docs/protocol.md).
 
-In memory there is one `ReplicaRecord` a replica. Written, replicas of which the same is to be said
-stand together as ranges, `"worker": {"0-2,4-2999": {"seen": true}, "3": {…}}`, because thousands of
-replicas must fit into a ConfigMap. Anybody may write anything into that ConfigMap, so a record with
-numbers that no run has is not read.
+In memory there is one `ReplicaRecord` per replica. In the ConfigMap, replicas with equal records
+are joined to ranges, `"worker": {"0-2,4-2999": {"seen": true}, "3": {…}}`, because thousands of
+replicas must fit. Anybody with access may write that ConfigMap, so a record with numbers that no
+run can have is not read.
 """
 
 import functools
@@ -21,19 +21,19 @@ from etcompile.model.protocol import COMPLETED, INDEX_LABEL, RANK_LABEL
 from etcompile.model.scaling import MOST_PODS
 
 VERSION = 3
-"""Of the form of the record."""
+"""The version of the record's format."""
 
 Phase = Literal["Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
-"""Of a run. `Pending`: not all of its Pods have been seen yet."""
+"""The phase of a run. `Pending`: not all of its Pods have been seen yet."""
 ENDED = frozenset({"Succeeded", "Failed"})
 """The phases that a run does not leave."""
 DIGITS = 9
-"""Of the number of a replica, at most."""
+"""The most digits that the number of a replica has."""
 ANOTHER_RUN = "AnotherRunDeclared"
 UNREADABLE = "UnreadableJob"
-"""Reasons of a run that goes on though its ConfigMap does not describe it."""
+"""Reasons of a run that goes on although its ConfigMap does not describe it."""
 LATEST = 4e9
-"""Seconds since 1970 after which nothing happens, in the year 2096."""
+"""The latest valid time in seconds since 1970, in the year 2096."""
 
 Count = Annotated[int, Meta(ge=-1, lt=10**DIGITS)]
 Time = Annotated[float, Meta(gt=-LATEST, lt=LATEST)]
@@ -41,26 +41,26 @@ Time = Annotated[float, Meta(gt=-LATEST, lt=LATEST)]
 
 
 def label_number(text: str | None) -> int | None:
-    """The number of a replica in a label; None if it is none, as anybody may write labels."""
+    """Return the number in a label; None if there is none, since anybody may write labels."""
     return int(text) if text and text.isdecimal() and len(text) <= DIGITS else None
 
 
 def labelled_rank(labels: Mapping[str, str]) -> int:
-    """The rank of a Pod by its labels; its number in its role where that has no other ranks."""
+    """Return the rank of a Pod by its labels, which is its index if it has no rank label."""
     return label_number(labels.get(RANK_LABEL) or labels.get(INDEX_LABEL)) or 0
 
 
 ReplicaKey = tuple[str, int]
-"""A replica: its role, and its number in it, which is its rank where others may follow it."""
+"""A replica: its role and its number, which is its rank if other replicas may follow it."""
 
 
 class RestartHistory(Struct, frozen=True, omit_defaults=True):
-    """Those who have had a rank, one after the other.
+    """The successive replicas that have had a rank.
 
     Args:
-        index: The number of the one that has it now; None for the one that is declared.
-        counted: How many of these times count against the limit.
-        memory: What the main container may have, where one before ran out of memory.
+        index: The number of the current one; None for the one that is declared.
+        counted: How many relaunches count against the limit.
+        memory: The memory of the main container, if a predecessor ran out of memory.
     """
 
     index: Count | None = None
@@ -70,16 +70,15 @@ class RestartHistory(Struct, frozen=True, omit_defaults=True):
 
 
 class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
-    """What is written down of a replica.
+    """What is recorded of a replica.
 
     Args:
-        lost: The UID of the last Pod that it lost and about which something was decided; `UNKNOWN`
-            if nobody saw that go.
-        left: It was decided to leave it alone. Else another Pod comes instead.
+        lost: The UID of the last Pod whose loss was decided about; `UNKNOWN` if nobody saw it go.
+        left: That Pod is not replaced.
         failed: How often its Pods have failed in a row.
-        host_form: Which form of its name host lists have, where not the first.
-        history: Who has had its rank, where somebody has followed the one that is declared.
-        epoch: Which epoch its command runs, where each replica has epochs of its own.
+        host_form: Which form of its name host lists have, if not the first.
+        history: The successors of the declared replica, if it has any.
+        epoch: The epoch of its command, if each replica has epochs of its own.
         restarts: How often its command was restarted after it failed, in that case.
     """
 
@@ -96,33 +95,33 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
 
     @property
     def returns(self) -> bool:
-        """Whether it was decided that another Pod comes instead of the one that it lost."""
+        """Report whether another Pod comes for the one that it lost."""
         return bool(self.lost) and not self.left
 
     @property
     def out(self) -> str:
-        """The UID of the Pod of which that was decided."""
+        """Return the UID of the Pod that is replaced."""
         return "" if self.left else self.lost
 
 
 UNKNOWN = "unknown"
 """The UID of a Pod that nobody saw go."""
 NOTHING = ReplicaRecord()
-"""What is written down of a replica to which nothing has happened."""
+"""The record of a replica to which nothing has happened."""
 
 
 _NOBODY: Mapping[int, ReplicaRecord] = {}
 
 
 class Leaving(Struct, frozen=True, omit_defaults=True):
-    """A worker that the job does not have any more."""
+    """A worker that is no longer part of the job."""
 
     uid: str
     since: Time
 
 
 class _Run(Struct, frozen=True, omit_defaults=True):
-    """All of a run record but its replicas, which are written in another form than used."""
+    """All of a run record except its replicas, whose stored form differs from the used one."""
 
     run: str
     phase: Phase = "Pending"
@@ -148,27 +147,27 @@ class _Run(Struct, frozen=True, omit_defaults=True):
 
 
 class RunRecord(_Run, frozen=True):
-    """What the watcher has decided about a run, all that it must not forget.
+    """What the watcher has decided about a run.
 
     Args:
         run: The run's spec hash.
-        reason: Why, in one word; empty while nothing happens.
-        started: When its first Pod was created, in seconds since 1970; anew after each restart.
-        restarts: How often all of its Pods were made anew together, or their commands restarted.
+        reason: Why it has this phase, in one word; empty while nothing happens.
+        started: When its first Pod was created, in seconds since 1970; reset by each restart.
+        restarts: How often all of its Pods were replaced together, or their commands restarted.
         restarted_at: When that was last, or when the last epoch began.
         replaced: Of each role, how many Pods failed and were replaced.
-        gang: The UIDs of the Pods of the last restart, or that went for a suspension: none comes
-            back before all are gone.
+        gang: The UIDs of the Pods that went for the last restart or suspension: none comes back
+            before all are gone.
         launcher: The UID of the launcher that knows hosts by other names.
-        leaving: Workers that the job does not have any more, by the names of their Pods.
-        numbers: Of each role in which others follow, the highest number that there ever was.
-        unreachable: The UIDs of Pods that were reported to hold up others: their nodes do not
-            answer, or they are of another run and have the names of this one's.
+        leaving: Workers that are no longer part of the job, by the names of their Pods.
+        numbers: Of each role whose replicas have successors, the highest number so far.
+        unreachable: The UIDs of Pods that were reported to block others: their nodes do not
+            answer, or they belong to another run and occupy the names of this one.
         config: The UID of the `J-etcompile` that declares the run.
         expired: Its time after the end is over, and it was reported that it stays.
-        epoch: Which epoch its commands run, where they restart in place, or how many epochs single
+        epoch: The epoch of its commands, if they restart in place, or how many epochs single
             replicas have begun. None before the run has been Running.
-        epoch_reason: Why that began, in a sentence.
+        epoch_reason: Why that epoch began, in a sentence.
         replicas: Of each role, by number, the replicas to which something has happened.
     """
 
@@ -176,21 +175,18 @@ class RunRecord(_Run, frozen=True):
 
     @property
     def ended(self) -> bool:
-        """Whether the run is over."""
         return self.phase in ENDED
 
     @property
     def attempt(self) -> int:
-        """How often it has begun again, in whatever way."""
+        """Return how often it has begun again, by new Pods or in place."""
         return max(self.restarts, self.epoch or 0)
 
     def replica(self, key: ReplicaKey) -> ReplicaRecord:
-        """What is written down of a replica."""
         role, number = key
         return self.replicas.get(role, _NOBODY).get(number, NOTHING)
 
     def with_replicas(self, changed: Mapping[ReplicaKey, ReplicaRecord]) -> "RunRecord":
-        """The record, with what is to be written down of some replicas."""
         if not changed:
             return self
         replicas = {**self.replicas}
@@ -205,7 +201,6 @@ class RunRecord(_Run, frozen=True):
         return structs.replace(self, replicas=replicas)
 
     def every_replica(self) -> Iterator[tuple[ReplicaKey, ReplicaRecord]]:
-        """All replicas to which something has happened."""
         for role, members in self.replicas.items():
             for number, replica in members.items():
                 yield (role, number), replica
@@ -214,20 +209,20 @@ class RunRecord(_Run, frozen=True):
 # In J-status -----------------------------------------------------------------------------------
 
 RUN = "run.yaml"
-"""Key of `J-status`: the job as it was when the run record was last written."""
+"""Key of `J-status`: the job at the time of the last write."""
 RECORD = "record"
 _DONE = "done"
 _PHASE = "phase"
 FAILURES = "failures"
-"""Key of `J-status`: what the run has failed of (`etcompile.failures`)."""
+"""Key of `J-status`: the failures of the run (`etcompile.failures`)."""
 TIMELINE = "timeline"
 """Key of `J-status`: when the run was in training (`etcompile.goodput`)."""
 NOTES = frozenset({FAILURES, TIMELINE})
-"""Keys of `J-status` that explain a run; it goes on without them."""
+"""Keys of `J-status` that only explain a run."""
 KEYS = frozenset({RECORD, _DONE, _PHASE, RUN, FAILURES, TIMELINE, COMPLETED})
-"""All that `J-status` holds."""
+"""All keys of `J-status`."""
 _LARGEST = 160 * 1024
-"""Characters of one of the others that are read."""
+"""The most characters of a key that `read_key` reads."""
 
 
 _T = TypeVar("_T")
@@ -243,7 +238,7 @@ _Ranges = Annotated[
 
 
 class _Written(_Run, frozen=True, kw_only=True):
-    """Replicas by role and ranges."""
+    """The stored form: replicas by role and ranges."""
 
     version: int
     replicas: dict[str, dict[_Ranges, ReplicaRecord]] = field(default_factory=dict)
@@ -254,11 +249,10 @@ _WRITTEN = msgspec.json.Decoder(_Written)
 
 
 def record_data(record: RunRecord) -> dict[str, str]:
-    """The `data` of `J-status`.
+    """Return the `data` of `J-status`.
 
-    Returns:
-        `phase` and, once the run is over, `done`, plain files for people and for the scripts in
-        the Pods (`DONE_FILE`); `record`, all of it, for the next watcher.
+    `phase` and, once the run is over, `done` are plain texts for people and for the scripts in the
+    Pods (`DONE_FILE`). `record` is the whole record, for the next watcher.
     """
     facts = {name: getattr(record, name) for name in _Run.__struct_fields__}
     replicas = {}
@@ -273,7 +267,7 @@ def record_data(record: RunRecord) -> dict[str, str]:
 
 
 def read_record(data: Mapping[str, str]) -> RunRecord | None:
-    """The run record in the `data` of `J-status`; None if there is none that can be read.
+    """Return the run record in the `data` of `J-status`; None if there is none that can be read.
 
     A `done` that somebody wrote by hand counts (docs/protocol.md): that run is over.
     """
@@ -284,15 +278,15 @@ def read_record(data: Mapping[str, str]) -> RunRecord | None:
 
 
 def written_record(data: Mapping[str, str]) -> RunRecord | None:
-    """What a watcher has written into the `data` of `J-status`; None if that cannot be read.
+    """Return what a watcher has written into the `data` of `J-status`.
 
-    Nor can a record with numbers that no run has, since it would take all memory to carry out, or
-    one of a newer version (`newer_version`).
+    None if it is unreadable, of a newer version (`newer_version`), or has numbers that no run can
+    have, which would take all memory to expand.
     """
     written = _decoded(data.get(RECORD) or "", _WRITTEN)
     if written is None or written.version != VERSION:
         return None
-    # Counted before anything is made of them.
+    # Count replicas before expanding their ranges.
     keys = (key for groups in written.replicas.values() for key in groups)
     if sum(len(numbers) for key in keys for numbers in _spans(key)) > 2 * MOST_PODS:
         return None
@@ -305,14 +299,13 @@ def written_record(data: Mapping[str, str]) -> RunRecord | None:
 
 
 def _spans(text: str) -> Iterator[range]:
-    """The ranges in `0-3,7`."""
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         yield range(int(first), int(last or first) + 1)
 
 
 def newer_version(data: Mapping[str, str]) -> int | None:
-    """The version of a record that only a newer etcompile can read; None for any other."""
+    """Return the version of a record that only a newer etcompile can read; None for any other."""
     written = _decoded(data.get(RECORD) or "", _VERSIONED)
     return written.version if written is not None and written.version > VERSION else None
 
@@ -324,20 +317,20 @@ def _decoded(text: str, decoder: "msgspec.json.Decoder[_T]") -> _T | None:
         return None
 
 
-_remembered = functools.lru_cache(maxsize=64)(_decoded)
+_cached = functools.lru_cache(maxsize=64)(_decoded)
 
 
 def read_key(data: Mapping[str, Any], key: str, decoder: "msgspec.json.Decoder[_T]") -> _T | None:
-    """What another key of `J-status` holds; None if that cannot be read.
+    """Return what another key of `J-status` holds; None if it is unreadable.
 
-    Anybody who may write the ConfigMap may have written it, so what is remembered has a bound.
+    Anybody with access may write the ConfigMap, so the size of what is cached is bounded.
     """
     text = data.get(key)
-    return _remembered(text, decoder) if isinstance(text, str) and len(text) <= _LARGEST else None
+    return _cached(text, decoder) if isinstance(text, str) and len(text) <= _LARGEST else None
 
 
 def ranges(members: Iterable[int]) -> str:
-    """Numbers as `0-3,7`: a thousand replicas in few characters."""
+    """Join numbers to ranges, `0-3,7`: a thousand replicas in few characters."""
     parts: list[list[int]] = []
     for number in sorted(members):
         if parts and parts[-1][1] == number - 1:

@@ -1,7 +1,7 @@
-"""A wish to change the number of a job's workers, written as a file in Git.
+"""Describe a request to change the number of a job's workers, written as a file in Git.
 
-Apart from the job, because an intent comes from a document of its own and only meets its job
-when intents are folded (`etcompile.compiler.fold`).
+An intent comes from a separate document and meets its job when intents are folded
+(`etcompile.compiler.fold`).
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from msgspec import Struct, field
 from etcompile.model.job import CustomResource, Labels, Origin
 
 MOST_PODS = 150_000
-"""Pods that one job may have: Kubernetes is made for no more in a whole cluster
+"""The most Pods of one job, which is the most that Kubernetes supports in a cluster
 (kubernetes.io/docs/setup/best-practices/cluster-large)."""
 
 
 class Intent(Struct, frozen=True):
-    """What both kinds of intent share.
+    """What all kinds of intents share.
 
     Args:
         generated: The name is a prefix (`generateName`).
-        of: That job's API version, if the intent names one, and its kind.
+        of: The API version of its job, if the intent names one, and the job's kind.
         created: When the cluster received it, an RFC 3339 time, if the file is a dump.
         sequence: Its place among the job's intents, if annotated.
     """
@@ -37,7 +37,6 @@ class Intent(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What messages call it."""
         return f"{self.kind} {self.name}{'*' if self.generated else ''}"
 
 
@@ -45,7 +44,7 @@ class ScaleOut(Intent, frozen=True):
     """Adds workers.
 
     Args:
-        label: The label its Pods carry its name under, if the kind has one.
+        label: The label of its Pods that holds the intent's name, if the kind has one.
     """
 
     count: int
@@ -53,7 +52,7 @@ class ScaleOut(Intent, frozen=True):
 
 
 class ScaleIn(Intent, frozen=True):
-    """Removes workers: those named, else the `count` with the highest indexes."""
+    """Removes the named workers, or else the `count` with the highest indexes."""
 
     count: int | None
     pods: tuple[str, ...]
@@ -64,7 +63,7 @@ class Planned(Struct, frozen=True):
     """What a plan says of one replica.
 
     Args:
-        resources: What its main container is to have; empty for the template's.
+        resources: Resources of its main container; empty for the template's.
     """
 
     name: str | None
@@ -76,10 +75,10 @@ class Planned(Struct, frozen=True):
 
 
 class ScalePlan(Intent, frozen=True):
-    """Says how many replicas there are to be, and which come, go or move.
+    """Sets the numbers of replicas, and names those that come, go or move.
 
     Args:
-        resources: By role, what the main containers of replicas to come are to have.
+        resources: By role, the resources of the main containers of new replicas.
         move: Replicas that go and are followed by another of the same rank.
     """
 

@@ -1,14 +1,14 @@
-"""The labels and annotations by which gang schedulers are spoken to, and who reads each of them.
+"""List the labels and annotations that gang schedulers read, each with its reader.
 
-Tables, apart from the schedulers' modules: frontends keep these keys with the stored job, and a
-job that carries keys of a scheduler that nobody chose is told so, without importing that
-scheduler (reference/gang-scheduling.md 2 to 8).
+Frontends preserve these keys in the stored job, and a job that has keys of a scheduler that is
+not configured gets a warning, without importing that scheduler's module
+(reference/gang-scheduling.md 2 to 8).
 """
 
 from collections.abc import Iterator, Mapping
 
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
-"""The label by which Kueue knows what to queue: the operators' jobs, or Pods."""
+"""The label of what Kueue queues: jobs of operators, or Pods."""
 KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 """The label of Pods that Kueue admits together."""
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
@@ -25,8 +25,7 @@ GANGS = (
     "kai",
     "koordinator",
 )
-"""What `--gang` may be; `none` is none. Each other is described by the module of
-`etcompile.backend.gang` that has its name as a key."""
+"""The values of `--gang`. `etcompile.backend.gang` has a module for each but `none`."""
 SCHEDULER_NAMES = {
     "volcano": "volcano",
     "coscheduling": "scheduler-plugins-scheduler",
@@ -34,8 +33,7 @@ SCHEDULER_NAMES = {
     "kai": "kai-scheduler",
     "koordinator": "koord-scheduler",
 }
-"""The `schedulerName` that each has unless its administrator chose another; Pods of the others keep
-theirs."""
+"""The default `schedulerName` of each. Pods of the others keep theirs."""
 QUEUE_LABELS = {
     KUEUE_QUEUE: "kueue",
     "yunikorn.apache.org/queue": "yunikorn",
@@ -53,7 +51,7 @@ QUEUE_FIELDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(QUEUE_ANNOTATIONS, ("annotations",)),
     **dict.fromkeys(QUEUE_LABELS.keys() & QUEUE_ANNOTATIONS, ("labels", "annotations")),
 }
-"""In which maps of an object's metadata each key that names a queue is read."""
+"""The maps of an object's metadata in which each key that names a queue is read."""
 _OWNERS = {
     "volcano.sh": "volcano",
     "sla-waiting-time": "volcano",
@@ -63,17 +61,16 @@ _OWNERS = {
     "kai.scheduler": "kai",
     "koordinator.sh": "koordinator",
 }
-"""The domains of keys, each with the one scheduler that reads them; a key without a domain is one,
-too."""
+"""Domains of keys (or keys without a domain), each with the only scheduler that reads them."""
 
 
 def names_queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
-    """Whether an object names a queue of any scheduler, in the right map or in the other."""
+    """Report whether an object names a queue of any scheduler, in the right map or in the other."""
     return not QUEUE_FIELDS.keys().isdisjoint((*labels, *annotations))
 
 
 def reader_of(key: str) -> str | None:
-    """The scheduler that alone reads a label or annotation; None if no scheduler owns the key."""
+    """Return the only scheduler that reads a label or annotation; None for other keys."""
     domain = key.partition("/")[0]
     while domain:
         if domain in _OWNERS:
@@ -83,5 +80,4 @@ def reader_of(key: str) -> str | None:
 
 
 def scheduler_keys(values: Mapping[str, str]) -> Iterator[str]:
-    """The keys of labels or annotations that only one gang scheduler reads, in their order."""
     return (key for key in values if reader_of(key))

@@ -1,7 +1,7 @@
-"""What the person who compiles may choose, apart from what the job's author wrote.
+"""Define the settings that the person who compiles may choose, as opposed to the job's author.
 
-The command line, overlays and the Python API all end here, so that every stage after loading
-sees one value.
+The command line, overlays and the Python API all end here, so every stage after loading sees one
+value.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ _STORE = rf"(?:cluster:)?{SECRET_NAME}(?:/.+)?"
 
 Services = Literal["per-replica", "shared"]
 Profile = Literal["plain", "argocd", "flux", "kapp", "kpt"]
-"""A tool that syncs the output; `plain` is none in particular."""
+"""A tool that syncs the output; `plain` is any other."""
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 SecretKind = Literal["runtime", "existing", "external", "sealed", "sops", "csi"]
 SECRET_KINDS: tuple[SecretKind, ...] = get_args(SecretKind)
 _FORMS = "runtime, existing:NAME, external[:STORE/PATH], sealed:CERT.pem, sops:age1..., csi:NAME"
-"""How the modes are written, for messages."""
+"""The syntax of the modes, for messages."""
 _NAMED = frozenset({"existing", "sealed", "sops", "csi"})
-"""Modes that are nothing without a name."""
+"""Modes that need a name."""
 
 Scope = Literal["strict", "namespace-wide", "cluster-wide"]
 """What a SealedSecret is bound to: name and namespace, namespace, or nothing."""
@@ -39,13 +39,13 @@ class SecretMode(Struct, frozen=True):
     """Where a job's ssh key pair comes from.
 
     Args:
-        kind: `runtime` (created in the cluster when the job is applied), `existing` (a Secret
-            somebody looks after), `external` (from External Secrets), `sealed` or `sops`
+        kind: `runtime` (created in the cluster when the job is applied), `existing` (a Secret that
+            somebody else manages), `external` (from External Secrets), `sealed` or `sops`
             (encrypted in the output), or `csi` (mounted by the Secrets Store CSI driver).
-        name: The name of the existing Secret; of `external` `STORE/PATH`, None for a pair that is
-            made in the cluster; of `sealed` the file of the certificate, after its scope and a
-            colon if that is not strict; of `sops` the age recipients, separated by commas; of
-            `csi` a SecretProviderClass, or the file of a pattern for one.
+        name: The name of the existing Secret; for `external` `STORE/PATH`, None for a pair that is
+            generated in the cluster; for `sealed` the file of the certificate, after its scope and
+            a colon if that is not strict; for `sops` the age recipients, separated by commas; for
+            `csi` a SecretProviderClass, or the file of a template for one.
     """
 
     kind: SecretKind
@@ -56,18 +56,17 @@ class SecretMode(Struct, frozen=True):
 
     @property
     def encrypts(self) -> bool:
-        """Whether the output holds the key pair, encrypted."""
+        """Report whether the output holds the key pair, encrypted."""
         return self.kind in ("sealed", "sops")
 
     @property
     def scope(self) -> Scope:
-        """What a SealedSecret is bound to."""
         first = (self.name or "").partition(":")[0]
         return next((scope for scope in _SCOPES if scope == first), "strict")
 
     @property
     def file(self) -> str | None:
-        """The file that the mode needs, if it needs one."""
+        """Return the file that the mode reads, if any."""
         name = self.name or ""
         if self.kind == "sealed":
             return name.removeprefix(f"{self.scope}:") or None
@@ -76,11 +75,11 @@ class SecretMode(Struct, frozen=True):
 
     @property
     def stored(self) -> "SecretMode":
-        """The mode as far as the objects of a job depend on it: the same on every machine."""
+        """Return the mode as far as a job's objects depend on it: the same on every machine."""
         return SecretMode(self.kind) if self.encrypts or self.file else self
 
     def relative_to(self, folder: str) -> "SecretMode":
-        """The mode as it reads when its file is named from a folder."""
+        """Return the mode with its file relative to a folder."""
         if (file := self.file) is None or self.name is None:
             return self
         before = self.name.removesuffix(file)
@@ -88,13 +87,10 @@ class SecretMode(Struct, frozen=True):
 
 
 def secret_mode(text: str) -> SecretMode:
-    """The mode that a person wrote.
-
-    Args:
-        text: One of `_FORMS`; `generate-in-cluster` is `external`.
+    """Parse a mode, whose syntax is `_FORMS`; `generate-in-cluster` is `external`.
 
     Raises:
-        ValueError: it has none of these forms; the message says so.
+        ValueError: The text has another form; the message says which forms there are.
     """
     kind, colon, name = text.partition(":")
     kind = "external" if text == "generate-in-cluster" else kind
@@ -119,15 +115,15 @@ def secret_mode(text: str) -> SecretMode:
 
 
 class Settings(Struct, frozen=True, rename="camel"):
-    """How to compile. Overlays and stored jobs write the names in camel case.
+    """How to compile. Overlays and stored jobs use the names in camel case.
 
     Args:
-        kubectl_image: Brings kubectl to a kubexec launcher; None expects it in its own image.
+        kubectl_image: Brings kubectl to a kubexec launcher; None expects it in the job's image.
         profiles: The tools for which objects are annotated.
-        run: The ID of the run, a part of its Pods' names; `auto` makes one from what the job is,
-            None gives the Pods the names of their hosts.
+        run: The ID of the run, a part of its Pods' names; `auto` derives one from the job's
+            content, None gives the Pods the names of their hosts.
         gang: The gang scheduler of the cluster, one of `GANGS`.
-        gang_scheduler: The `schedulerName` by which its Pods find it, if not its default one.
+        gang_scheduler: The `schedulerName` of that gang scheduler, if not its default one.
     """
 
     services: Services = "per-replica"
@@ -143,10 +139,10 @@ class Settings(Struct, frozen=True, rename="camel"):
 
     def __post_init__(self) -> None:
         gather(self, "profiles")
-        if isinstance(self.secret, str):  # a program may write it as the command line does
-            with contextlib.suppress(ValueError):  # what is wrong with it is reported by `compile`
+        if isinstance(self.secret, str):  # a program may use the syntax of the command line
+            with contextlib.suppress(ValueError):  # `compile` reports a mode that is invalid
                 structs.force_setattr(self, "secret", secret_mode(self.secret))
 
 
 SETTINGS = dict(zip(Settings.__struct_encode_fields__, Settings.__struct_fields__, strict=True))
-"""The fields of settings by the names that overlays and stored jobs write."""
+"""The fields of settings by their names in overlays and stored jobs."""

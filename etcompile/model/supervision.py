@@ -1,7 +1,7 @@
-"""How supervisors are called (`templates/supervise.py`), and what they say of epochs in their logs.
+"""Compute the options of supervisors (`templates/supervise.py`) and parse their log lines.
 
-This is in the model because the options are part of the Pods, and so of the run's identity, and
-because the watcher reads the lines that the supervisors write.
+The options are part of the Pods, and so of the run's identity; the watcher reads the lines that
+the supervisors write.
 """
 
 import re
@@ -14,30 +14,29 @@ from etcompile.model.job import InPlace, Job, Member, Role
 from etcompile.model.run_record import LATEST
 
 SUPERVISOR_PORT = "etcompile.dev/supervisor-port"
-"""Annotation of a job: the port on which its supervisors talk to each other."""
+"""Annotation of a job: the port on which its supervisors reach each other."""
 
 _JOB_BACKOFF_LIMIT = 6
-"""What Kubernetes assumes for a Job that does not say."""
+"""The default of Kubernetes."""
 _GRACE_PERIOD = 30
-"""What Kubernetes assumes for a Pod that does not say, in seconds."""
+"""The default of Kubernetes, in seconds."""
 
 
 def is_supervised(job: Job, role: Role) -> bool:
-    """Whether the commands of a role run again in their containers."""
+    """Report whether the commands of a role restart in their containers."""
     return job.run.in_place is not None and role.name in job.run.in_place.roles
 
 
 def options(job: Job, role: Role) -> tuple[str, ...]:
-    """The options of the supervisors of a role; none if they are not supervised."""
+    """Return the options of the supervisors of a role; none if they are not supervised."""
     in_place = job.run.in_place
     if in_place is None or role.name not in in_place.roles:
         return ()
     result = []
     if (replica := first_replica(job)) is not None:
-        # Who restarts together, and who of them coordinates.
         first, member = replica
         roles = [role for role in job.roles if role.name in in_place.roles and role.members]
-        # By this name its own peers find it, too.
+        # Replicas of the same role also reach the coordinator by this name.
         domain = f".{job.service.name}" if job.service and not job.has_bare_names else ""
         result += [
             "--gang=" + ",".join(f"{role.name}:{len(role.members)}" for role in roles),
@@ -53,8 +52,8 @@ def options(job: Job, role: Role) -> tuple[str, ...]:
         result.append(f"--permanent={role.recovery.permanent}")
     if in_place.checkpoint_signal:
         result.append(f"--checkpoint-signal={in_place.checkpoint_signal}")
-        # A command that the kubelet stops gets the checkpoint signal alone for so many seconds:
-        # half of what the first Pod to end has.
+        # When the kubelet stops a command, it gets only the checkpoint signal for this many
+        # seconds: half of the shortest grace period.
         specs = [role.template.spec for role in job.roles if is_supervised(job, role)]
         graces = (spec.get("terminationGracePeriodSeconds") for spec in specs)
         grace = min(_GRACE_PERIOD if seconds is None else int(seconds) for seconds in graces)
@@ -63,7 +62,7 @@ def options(job: Job, role: Role) -> tuple[str, ...]:
 
 
 def first_replica(job: Job) -> tuple[Role, Member] | None:
-    """The replica whose supervisor coordinates: the first that does not only serve.
+    """Return the replica whose supervisor coordinates: the first that does not only serve.
 
     None if replicas do not restart together.
     """
@@ -77,25 +76,24 @@ def first_replica(job: Job) -> tuple[Role, Member] | None:
 
 
 def _backoff_limit(job: Job, in_place: InPlace, role: Role) -> int | None:
-    """How many restarts the policy of the job allows; None for any number."""
     limit = job.run.backoff_limit
     if role.batch is not None:
-        own = role.batch.backoff_limit
-        return _JOB_BACKOFF_LIMIT if own is None else own
+        of_batch = role.batch.backoff_limit
+        return _JOB_BACKOFF_LIMIT if of_batch is None else of_batch
     if role.recovery.failures is None:
         return limit
     if in_place.mode == "each":
         return role.recovery.failures
-    # An attempt survives so many failures; one more ends it, and the next attempt begins.
+    # An attempt survives `failures` failures; one more ends it, and the next attempt begins.
     return (role.recovery.failures + 1) * ((limit or 0) + 1) - 1
 
 
-# What they say ---------------------------------------------------------------------------------
+# Lines of their logs ----------------------------------------------------------------------------
 
 UNSUPERVISED = "etcompile: unsupervised: "
-"""How the line begins that says why a command has no supervisor."""
+"""The start of the line that says why a command has no supervisor."""
 UNSUPERVISED_EVENT = "Unsupervised"
-"""The reason of the Event with which the watcher repeats it."""
+"""The reason of the Event in which the watcher repeats it."""
 
 Verb = Literal["begins", "is the last", "needs new Pods"]
 
@@ -108,7 +106,7 @@ class EpochLine(Struct, frozen=True, gc=False):
         in_a_row: The same since the last long epoch.
         failed_first: Role, index and exit code of the replica whose command failed first, if one
             did.
-        at_limit: The policy of the job allows no restart more.
+        at_limit: The policy of the job allows no further restart.
         is_deletion: A Pod was deleted, which is no failure.
     """
 
@@ -133,7 +131,7 @@ _LONGEST_WHY = 300
 
 
 def epoch_line(text: str, at: float = 0.0) -> EpochLine | None:
-    """What a line of a log says of an epoch; None if it says nothing of one."""
+    """Parse a line of a log; None if it does not report an epoch."""
     if (match := _LINE.match(text)) is None:
         return None
     cause = _FAILED_FIRST.search(match[5])
@@ -153,21 +151,21 @@ def epoch_line(text: str, at: float = 0.0) -> EpochLine | None:
 # Notices ------------------------------------------------------------------------------------------
 
 SAME = 30.0
-"""Seconds in which whatever else happens is told by the same notice."""
+"""Seconds in which the same notice covers further disturbances."""
 REMINDED = 3.0
-"""Seconds after which a notice is given once more: nobody answers it, and a kubelet may lose it."""
+"""Seconds after which a notice is repeated: it is not acknowledged, and a kubelet may lose it."""
 RESTART = "RESTART"
-"""In place of a signal: the supervisor is to begin the next epoch."""
+"""Instead of a signal: the supervisor begins the next epoch."""
 _AGAIN = " (again)"
 
 
 class Notice(Struct, frozen=True):
-    """A notice.
+    """A notice of the watcher to supervisors.
 
     Args:
-        name: By which supervisors know whether they have heeded it.
-        text: All of it, the value of the annotation: name, signal, `0`, and why.
-        at: When it was given, in seconds since 1970; 0 if nobody has said so.
+        name: Identifies it, so that supervisors act on it once.
+        text: The value of the annotation: name, signal, `0`, and why.
+        at: When it was written, in seconds since 1970; 0 if unknown.
     """
 
     name: str = ""
@@ -176,21 +174,18 @@ class Notice(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Why it was given, in a sentence."""
         return " ".join(self.text.removesuffix(_AGAIN).split(" ")[3:])
 
     @property
     def is_restart(self) -> bool:
-        """Whether it has the commands restarted."""
         return self.text.split(" ")[1:2] == [RESTART]
 
     def again(self) -> "Notice":
-        """The same, given once more."""
         return Notice(self.name, self.text + _AGAIN, self.at)
 
 
 def notice(epoch: int, at: float, signal: str, why: str) -> Notice:
-    """A new notice; `at` is in seconds since 1970, `signal` what processes get: `USR1`, RESTART."""
+    """Return a new notice; `at` is in seconds since 1970, `signal` is `USR1` or `RESTART`."""
     name = f"{epoch}-{at:.0f}"
     return Notice(name, f"{name} {signal} 0 {' '.join(why.split())}", float(f"{at:.0f}"))
 
@@ -199,7 +194,6 @@ _NONE = Notice()
 
 
 def read_notice(text: str) -> Notice:
-    """The notice that an annotation is; an empty one if it says nothing."""
     if not text:
         return _NONE  # thousands of Pods have none
     name = text.partition(" ")[0]

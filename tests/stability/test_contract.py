@@ -33,7 +33,7 @@ def test_exit_codes_keep_their_meaning() -> None:
 def test_labels_and_the_spec_hash_keep_their_keys() -> None:
     prefix = "etcompile.dev/"
     names = ["job", "role", "index", "rank", "run"]
-    assert list(protocol.OWN_LABELS) == [prefix + name for name in names]
+    assert list(protocol.RESERVED_LABELS) == [prefix + name for name in names]
     assert protocol.SPEC_HASH.removeprefix(prefix) == "spec-hash"
     assert (protocol.MANAGER, protocol.WATCHER) == ("etcompile", "etcompile-watcher")
 
