@@ -94,8 +94,8 @@ def _patched(
     if edits:
         from etcompile.overlays import object_patches  # noqa: PLC0415 - few runs have overlays
 
-        own_labels = backend.own_labels(job)
-        patched = object_patches.patched_objects(objects, edits, own_labels=own_labels)
+        labels = backend.own_labels(job)
+        patched = object_patches.patched_objects(objects, edits, protected_labels=labels)
     if job.preflight is None:
         return patched
     return structs.replace(patched, objects=backend.with_preflight(job, patched.objects))

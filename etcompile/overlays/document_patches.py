@@ -1,8 +1,8 @@
-"""Overlays applied to one document of the input, before it is checked and lowered.
+"""Apply overlays to one document of the input, before it is checked and lowered.
 
-The outcome is a document again, whose patched values stand in the overlay: all that follows
-(schemas, frontends, rules) reports a bad one there. As with kustomize, a container is what stands
-in a list named `containers` or `initContainers`, so that images need no knowledge of kinds.
+The result is a document whose patched values are located in the overlay, so that schemas, frontends
+and rules report a bad one there. As in kustomize, every entry of a list named `containers` or
+`initContainers` is a container, so that image changes need no knowledge of kinds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,14 +35,14 @@ def patched_document(
     templates: Mapping[str, ValuePath] | None,
     namespace: str | None,
 ) -> tuple[Document, list[Edit], list[str], list[Diagnostic]]:
-    """A document of the input after the edits of all overlays that are for it, in order.
+    """Apply the edits of all overlays that select a document, in order.
 
     Args:
         templates: The paths of its Pod templates by role; None if its kind is not compiled.
 
     Returns:
-        The document, as it was before an edit that failed on it; the edits that are for it; the
-        relative names of the overlays that changed it; and the edits that failed.
+        The document, without the effects of failed edits; the edits that select it; the relative
+        names of the overlays that changed it; and a diagnostic for each failed edit.
     """
     value = Traced(document.data, document)
     matched: list[Edit] = []
@@ -67,13 +67,13 @@ def patched_document(
 
 
 def patched(value: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced:
-    """A value after a patch of either sort; it is still the object it was.
+    """Apply a patch of either kind, which must not change the identity of the object.
 
     Args:
-        at: Where in the object `value` stands.
+        at: The path of `value` in the object.
 
     Raises:
-        PatchError: the patch cannot be applied, or would make another object of it.
+        PatchError: The patch cannot be applied, or would change the object's identity.
     """
     if isinstance(patch.value, Mapping):
         after = merged(value, patch, kind, at)
@@ -86,14 +86,14 @@ def patched(value: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Trac
         advice = "patch another field, or give the object this value where it is written"
         if path[-1] == "namespace":
             advice = "say 'namespace:' at the top of the overlay"
-        # A value that was there before, or none, has no place in the overlay.
+        # An old or removed value has no place in the overlay.
         place = new if new and new.source is patch.source else patch
         raise PatchError(f"cannot have another {dotted(path)}", place, advice)
     return after
 
 
 def failed(label: str, error: PatchError) -> Diagnostic:
-    """The diagnostic of a patch that could not be applied to the object of that label."""
+    """Return the diagnostic of a patch that could not be applied to the object with that label."""
     place = error.place.source.locate(error.place.path)
     return diagnose(
         codes.OVERLAY_PATCH, place, what=label, problem=error.problem, advice=error.advice
@@ -101,13 +101,13 @@ def failed(label: str, error: PatchError) -> Diagnostic:
 
 
 def _edited(value: Traced, edit: Edit, at: ValuePath) -> Traced | None:
-    """A document after an edit below a path; None if nothing there is what the edit is about."""
+    """Return a document after an edit below a path; None if the edit matches nothing there."""
     match edit.change:
         case "namespace":
             return _placed(value, edit.value)
         case "image":
             return _in_containers(value, at, CONTAINERS, lambda part: _with_image(part, edit.value))
-        case "resources":  # init containers are left alone
+        case "resources":  # not of init containers
             lists = ("containers",)
             return _in_containers(value, at, lists, lambda part: _with_resources(part, edit.value))
         case "patch":
@@ -121,7 +121,7 @@ def _selected(
     templates: Mapping[str, ValuePath] | None,
     namespace: str | None,
 ) -> ValuePath | None:
-    """The part of a document that an edit is for; None if it is for another document."""
+    """Return the path of the part that an edit is for; None if it is for another document."""
     target = edit.target
     if target.kind is None:
         is_ours = templates is not None
@@ -143,7 +143,7 @@ def _selected(
 
 
 def _placed(value: Traced, namespace: Traced) -> Traced:
-    """A document in another namespace; the accounts that a RoleBinding names come along."""
+    """Move a document, and the accounts that a RoleBinding names, to another namespace."""
     parts = value.parts()
     metadata = parts.get("metadata")
     if metadata is None or not isinstance(metadata.value, Mapping):
@@ -167,7 +167,7 @@ def _placed(value: Traced, namespace: Traced) -> Traced:
 
 
 def new_image(image: str, entry: Mapping[str, Any]) -> str | None:
-    """An image with another name, tag or digest; None if the change is about another image.
+    """Return an image with its new name, tag or digest; None if the entry is for another image.
 
     A new tag or digest replaces both.
     """
@@ -182,7 +182,6 @@ def new_image(image: str, entry: Mapping[str, Any]) -> str | None:
 
 
 def _with_image(container: Traced, entry: Traced) -> Traced | None:
-    """A container with another image; None if the change is about another one."""
     image = container.value.get("image")
     new = new_image(image, entry.value) if isinstance(image, str) else None
     if new is None:
@@ -198,7 +197,6 @@ def _with_image(container: Traced, entry: Traced) -> Traced | None:
 
 
 def _with_resources(container: Traced, entry: Traced) -> Traced | None:
-    """A container with other resources; None if the change is about another one."""
     if not fnmatchcase(str(container.value.get("name", "")), entry.value.get("container") or "*"):
         return None
     parts = container.parts()
@@ -227,7 +225,7 @@ def _with_resources(container: Traced, entry: Traced) -> Traced | None:
 def _in_containers(
     value: Traced, at: ValuePath, lists: tuple[str, ...], change: Callable[[Traced], Traced | None]
 ) -> Traced | None:
-    """A document after a change of the containers below a part; None if it changes none."""
+    """Change the containers below a part of a document; None if none changes."""
     part = value.at(at)
     containers = (place for place, _ in _containers(part.value if part else None, at, lists))
     places = [place for place in containers if (container := value.at(place)) and change(container)]
@@ -239,7 +237,7 @@ def _in_containers(
 def _containers(
     value: Any, at: ValuePath, lists: tuple[str, ...]
 ) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
-    """The containers below a value, with their paths."""
+    """Yield the containers below a value, with their paths."""
     if isinstance(value, list):
         for n, item in enumerate(value):
             yield from _containers(item, (*at, n), lists)
@@ -253,7 +251,7 @@ def _containers(
                 yield from _containers(inner, (*at, key), lists)
 
 
-# Entries that matched nothing: mostly a typo, or an example that has moved on ---------------------
+# Entries that matched nothing ---------------------------------------------------------------------
 
 _LISTED = 8
 
@@ -263,7 +261,7 @@ def unmatched(
     documents: Iterable[Mapping[str, Any]],
     objects: Iterable[Mapping[str, Any]],
 ) -> Iterator[Diagnostic]:
-    """An error for each edit, which has matched none of the documents and objects."""
+    """Yield an error for each edit, none of which matched a document or an object."""
     documents, objects = list(documents), list(objects)
     for edit in edits:
         place = edit.origin.locate("name" if edit.change == "image" else "target")

@@ -1,7 +1,7 @@
-"""JSON patches (RFC 6902): a list of operations, each on the outcome of the one before it.
+"""Apply JSON patches (RFC 6902, with the JSON pointers of RFC 6901).
 
-Exact to the RFC, because people bring theirs from elsewhere; JSON pointers are those of RFC 6901.
-One operation that fails makes the whole patch fail, at its own line.
+This follows the RFC exactly, because people bring patches from elsewhere. If one operation fails,
+the whole patch fails, with the place of that operation.
 """
 
 import json
@@ -17,10 +17,10 @@ _BAD_ESCAPE = re.compile(r"~(?![01])")
 
 
 def operated(base: Traced, operations: Traced) -> Traced:
-    """A value after a JSON patch; what no operation touched keeps its place.
+    """Apply a JSON patch; untouched values keep their places.
 
     Raises:
-        PatchError: an operation fails.
+        PatchError: An operation fails.
     """
     for operation in operations.items():
         op = operation.value["op"]
@@ -52,7 +52,7 @@ def operated(base: Traced, operations: Traced) -> Traced:
 def _put(
     base: Traced, tokens: list[str], operation: Traced, value: Traced, *, insert: bool = True
 ) -> Traced:
-    """The value with another one put at its path, into lists before what is there, or instead."""
+    """Put a value at a path: inserted into a list, or instead of the old value."""
     if not tokens:
         return value
     above, parent = _target(base, tokens[:-1], operation, "path")
@@ -92,7 +92,7 @@ def _removed(base: Traced, tokens: list[str], operation: Traced, field: str) -> 
 def _target(
     base: Traced, tokens: list[str], operation: Traced, field: str
 ) -> tuple[tuple[Step, ...], Traced]:
-    """The path and the value that a pointer of the operation points at."""
+    """Return the path and the value that a pointer of the operation points at."""
     steps: list[Step] = []
     for token in tokens:
         step: Step = token
@@ -115,7 +115,6 @@ def _index(operation: Traced, field: str, token: str, length: int) -> int:
 
 
 def _tokens(operation: Traced, field: str) -> list[str]:
-    """The reference tokens of a JSON pointer of the operation."""
     pointer = _member(operation, field)
     text: str = pointer.value
     if text and not text.startswith("/"):
@@ -134,13 +133,13 @@ def _member(operation: Traced, field: str) -> Traced:
 
 
 def _failed(operation: Traced, field: str, problem: str) -> PatchError:
-    """The error of an operation, at the member that is to blame."""
+    """Return the error of an operation, located at the member that is to blame."""
     name, path = operation.value["op"], operation.value["from" if field == "from" else "path"]
     return PatchError(f"fails at {name} '{path}': {problem}", _member(operation, field))
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal (RFC 6902, 4.6): true is not 1, and 1 is 1.0."""
+    """Report whether two JSON values are equal (RFC 6902, 4.6): true is not 1, and 1 is 1.0."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, Mapping) and isinstance(other, Mapping):

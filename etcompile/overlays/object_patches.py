@@ -1,7 +1,7 @@
-"""Patches of a job's compiled objects, after the backend made them.
+"""Apply patches to the objects that the backend compiled.
 
-What the job relies on at run time (names, selectors, the gate, the run-once guard) stays as it was
-compiled. Replicas that share a spec share the patched one, too: a patch is applied to it once.
+Patches cannot change what the job relies on at run time: names, selectors, the gate, the run-once
+guard. Replicas that share a spec share the patched spec, too, so a patch is applied to it once.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,11 +26,11 @@ from etcompile.overlays.document_patches import failed, patched
 from etcompile.overlays.overlay import Edit, PatchedObjects
 
 _Specs = dict[tuple[Edit, int], tuple[Any, Traced]]
-"""By edit and identity of a spec: the spec, and what the edit made of it."""
+"""By edit and identity of a spec: the spec before and after the edit."""
 
 
 class _Compiled(Struct, frozen=True):
-    """The source of what no overlay wrote: it blames the first edit that touched the object."""
+    """The source of values that no overlay wrote, located at the first edit of the object."""
 
     data: Object
     edit: Edit
@@ -44,9 +44,9 @@ class _Compiled(Struct, frozen=True):
 
 
 def patched_objects(
-    objects: Sequence[Object], edits: Sequence[Edit], *, own_labels: frozenset[str]
+    objects: Sequence[Object], edits: Sequence[Edit], *, protected_labels: frozenset[str]
 ) -> PatchedObjects:
-    """The objects of a job after all edits that are for objects."""
+    """Apply all edits that are for objects to the objects of a job."""
     patches = {edit: edit.value for edit in edits if edit.change == "patch"}
     with_nulls = {edit for edit, p in patches.items() if without_nulls(p.value) is not p.value}
     specs: _Specs = {}
@@ -72,7 +72,7 @@ def patched_objects(
                 label = f"{value['kind']} {namespace}{metadata['name']}"
                 problems.append(failed(label, error))
                 continue
-            if broken := [*_broken(before, result, edit, own_labels)]:
+            if broken := [*_broken(before, result, edit, protected_labels)]:
                 problems += broken
             else:
                 after = result
@@ -82,7 +82,7 @@ def patched_objects(
             continue
         data = after.value if with_nulls.isdisjoint(applied) else without_nulls(after.value)
         results.append(data)
-        # Replicas of a role that the same edits changed differ in their numbers only.
+        # Replicas of a role after the same edits differ only in their numbers.
         role = (data["metadata"].get("labels") or {}).get(ROLE_LABEL)
         group = (data["kind"], role or number, *applied)
         if group not in changed:
@@ -96,7 +96,7 @@ def patched_objects(
 
 
 def _patched(value: Traced, edit: Edit, patch: Traced, specs: _Specs) -> Traced:
-    """An object after a patch, whose part about the spec is applied to each spec once."""
+    """Patch an object; its spec is patched once for all objects that share it."""
     kind = str(value.value["kind"])
     parts = patch.parts()
     spec = value.part("spec")
@@ -106,12 +106,12 @@ def _patched(value: Traced, edit: Edit, patch: Traced, specs: _Specs) -> Traced:
     after = patched(value, patch.with_fields(parts), kind) if parts else value
     key = (edit, id(spec.value))
     if key not in specs:
-        # With the spec itself, so that no other can get its identity.
+        # Store the spec as well, so that its id is not used again.
         specs[key] = spec.value, merged(spec, of_spec, kind, ("spec",))
     return after.with_changes({"spec": specs[key][1]})
 
 
-# What a job relies on -----------------------------------------------------------------------------
+# Fields that a job relies on ----------------------------------------------------------------------
 
 _FIXED: Mapping[str, tuple[tuple[KeyedPath, str], ...]] = {
     "Service": (
@@ -135,15 +135,15 @@ _TYPES = {bool: "true or false", int: "a whole number", str: "text", dict: "a ma
 
 
 def _broken(
-    before: Traced, after: Traced, edit: Edit, own_labels: frozenset[str]
+    before: Traced, after: Traced, edit: Edit, protected_labels: frozenset[str]
 ) -> Iterator[Diagnostic]:
-    """What an edit of a compiled object changed that must stay as it is."""
+    """Report what an edit changed of an object that must not change."""
     value, new = before.value, after.value
     changed = {*_changed(value, new)}
-    for path, reason in _fixed(value, own_labels, changed):
+    for path, reason in _fixed(value, protected_labels, changed):
         if _value(value, path) != _value(new, path):
             yield _refused(value, after, path, edit, reason)
-    if is_custom(value):  # no schema of Kubernetes' says what its fields are
+    if is_custom(value):  # no schema of Kubernetes checks its fields
         for path, old in _mistyped(value.get("spec"), new.get("spec"), ("spec",)):
             reason = f"it must be {_TYPES.get(type(old), 'a list')}"
             yield _refused(value, after, path, edit, reason)
@@ -157,7 +157,7 @@ def _broken(
 
 
 def _changed(before: Object, after: Object) -> Iterator[KeyedPath]:
-    """The fields, and the fields in these, that may differ: they are not the same value."""
+    """Yield the paths of one or two steps whose values are no longer the same object."""
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)
         if old is new:
@@ -168,7 +168,7 @@ def _changed(before: Object, after: Object) -> Iterator[KeyedPath]:
 
 
 def _mistyped(old: Any, new: Any, at: KeyedPath) -> Iterator[tuple[KeyedPath, Any]]:
-    """The paths of values that have become values of another type, each with what it was."""
+    """Yield the paths of values whose type has changed, each with the old value."""
     if old is new or old is None or new is None:
         return
     if isinstance(old, dict) and isinstance(new, dict):
@@ -178,21 +178,21 @@ def _mistyped(old: Any, new: Any, at: KeyedPath) -> Iterator[tuple[KeyedPath, An
         for index, (item, other) in enumerate(zip(old, new, strict=False)):
             yield from _mistyped(item, other, (*at, f"[{index}]"))
     elif type(old) is not type(new):
-        # A quantity may be a number.
+        # A quantity may also be a number.
         is_amount = isinstance(old, str) and type(new) in (int, float)
         if not is_amount or quantity.number(old) is None:
             yield at, old
 
 
 def _fixed(
-    value: Object, own_labels: frozenset[str], changed: Collection[KeyedPath]
+    value: Object, protected_labels: frozenset[str], changed: Collection[KeyedPath]
 ) -> Iterator[tuple[KeyedPath, str]]:
-    """The paths that must not change, each with the reason; none in what has not changed."""
+    """Yield the changed paths that must not change, each with the reason."""
     for path, reason in _FIXED.get(value["kind"], ()):
         if path[:2] in changed:
             yield path, reason
     if ("metadata", "labels") in changed:
-        for key in sorted(own_labels):
+        for key in sorted(protected_labels):
             yield ("metadata", "labels", key), "its Service and the watcher find it by this"
     if value["kind"] != "Pod" or ("spec",) not in changed:
         return
@@ -210,10 +210,9 @@ def _fixed(
 
 
 def _value(value: Object, path: KeyedPath) -> Any:
-    """The value at a path, None if there is none."""
     plain = value_at(value, path)
     if plain is not None or path[-1] != "command":
-        return plain  # without a key of a list on the way
+        return plain  # no step is the key of a list entry
     steps = value_path(value, path)
     return value_at(value, steps) if len(steps) == len(path) else None
 

@@ -1,8 +1,7 @@
-"""An overlay document to settings and edits, each with what it is for.
+"""Parse an overlay document into settings and edits, each with its target.
 
-Every convenience of an overlay becomes an edit of one of four sorts, so that the two places that
-apply edits, before the frontends and after the backend, need to know no more than these. Targets
-select in the words of kustomize.
+Every shorthand of an overlay becomes one of four kinds of edits, so that the two places that apply
+them need to know no more. Targets select as in kustomize.
 """
 
 from collections.abc import Mapping
@@ -23,22 +22,22 @@ KIND = "Overlay"
 SCHEMA = "Overlay.json"
 
 Reach = Literal["jobs", "documents", "objects"]
-"""What an edit whose target names no kind is for: job documents; these and other objects among
+"""What an edit without a kind in its target selects: job documents; these and other objects among
 the inputs; or everything that is rendered."""
 
 
 Change = Literal["namespace", "patch", "image", "resources"]
-"""What an edit does: it moves documents into a namespace, patches them, changes the name, tag,
-digest or pull policy of an image, or changes requests and limits."""
+"""What an edit does: move documents to a namespace, patch them, change the name, tag, digest or
+pull policy of an image, or change requests and limits."""
 
 
 class Target(Struct, frozen=True, rename={"api_version": "apiVersion"}, omit_defaults=True):
-    """A selection of documents and objects; what is None selects all.
+    """A selection of documents and objects; None selects all.
 
     Args:
         namespace: An object without one is in `default`.
-        labels: Labels that it must have, to globs over their values.
-        role: The replica's role: of a job document its Pod template, of an object its label.
+        labels: Globs over the values of labels that it must have.
+        role: A role: of a job document its Pod template, of an object its label.
     """
 
     api_version: str | None = None
@@ -49,13 +48,13 @@ class Target(Struct, frozen=True, rename={"api_version": "apiVersion"}, omit_def
     role: str | None = None
 
     def selects(self, value: Mapping[str, Any]) -> bool:
-        """Whether it selects an object, whose role is that of its label."""
+        """Report whether it selects an object, whose role is in its label."""
         labels = (value.get("metadata") or {}).get("labels")
         role = labels.get(ROLE_LABEL) if isinstance(labels, dict) else None
         return self.selects_document(value) and self.role in (None, role)
 
     def selects_document(self, value: Mapping[str, Any], default: str | None = None) -> bool:
-        """Whether it selects a document, which is in `default` if it names no namespace."""
+        """Report whether it selects a document, which is in `default` if it names no namespace."""
         metadata = mapping_at(value, ("metadata",))
         labels = mapping_at(metadata, ("labels",))
         return (
@@ -82,10 +81,10 @@ _TARGET = json.Decoder(Target)
 
 
 class Edit(Struct, frozen=True, eq=False):
-    """One entry of an overlay; two are the same only if they are one.
+    """One entry of an overlay, compared by identity.
 
     Args:
-        reach: What it is for when its target names no kind.
+        reach: What it selects if its target names no kind.
         value: The namespace, the patch (a strategic merge patch or a JSON patch), or the entry.
     """
 
@@ -98,18 +97,17 @@ class Edit(Struct, frozen=True, eq=False):
 
     @property
     def title(self) -> str:
-        """What messages call it: `patches[0]`."""
         return dotted(self.origin.path)
 
     @property
     def is_for_templates(self) -> bool:
-        """Whether it is for Pod templates, and leaves the rest of a document."""
+        """Report whether it changes Pod templates only."""
         by_role = self.change == "patch" and self.target.role is not None
         return by_role or self.change in ("image", "resources")
 
     @property
     def metadata_only(self) -> bool:
-        """Whether it leaves everything but labels and annotations as it is."""
+        """Report whether it changes labels and annotations only."""
         if self.change != "patch":
             return False
         if isinstance(self.value.value, Mapping):
@@ -133,8 +131,8 @@ class PatchedObjects(Struct, frozen=True):
     """A job's objects after overlays.
 
     Args:
-        changed: Those that an edit touched, with the places of their values; of a role's replicas
-            that the same edits touched, one.
+        changed: Objects that an edit touched, with the places of their values; only one of a role's
+            replicas that the same edits touched.
         edits: The edits that applied to any, in order, each with the kinds that it touched.
         diagnostics: The edits that failed, or would break the job.
     """
@@ -146,7 +144,7 @@ class PatchedObjects(Struct, frozen=True):
 
 
 def overlay_of(source: Source) -> Overlay:
-    """The overlay that a document describes, one that `schemas/Overlay.json` accepts."""
+    """Parse a document that `schemas/Overlay.json` accepts."""
     data: Mapping[str, Any] = source.data
     settings = data.get("settings") or {}
     edits: list[Edit] = []
@@ -162,33 +160,31 @@ def overlay_of(source: Source) -> Overlay:
 
 
 def is_overlay(document: Source) -> bool:
-    """Whether a document is an overlay, not something to compile."""
     data = document.data
     return (data.get("apiVersion"), data.get("kind")) == (API_VERSION, KIND)
 
 
 def stored_patch(edit: Edit) -> dict[str, Any]:
-    """A patch of objects as the stored job carries it."""
+    """Return a patch of objects in the form of the stored job."""
     patch = {"patch": edit.value.value}
     target = to_builtins(edit.target)
     return {"target": target, **patch} if target else patch
 
 
 def stored_edits(source: Source) -> tuple[Edit, ...]:
-    """The edits of objects that a stored job carries."""
+    """Parse the edits of objects in a stored job."""
     entries = enumerate(source.data.get("patches", ()))
     edits = (_edit("patches", entry, Origin(source, ("patches", n))) for n, entry in entries)
     return tuple(structs.replace(edit, reach="objects") for edit in edits)
 
 
 def _edit(field: str, entry: Mapping[str, Any], origin: Origin) -> Edit:
-    """The edit that an entry of a field of an overlay describes."""
     change: Change = "patch"
     reach: Reach = "jobs"
     value = Traced(entry, origin.source, origin.path)
     match field:
         case "labels" | "annotations":
-            # A merge patch that holds nothing else.
+            # A merge patch with nothing else in it.
             pairs = Traced(entry["pairs"], value.source, (*value.path, "pairs"))
             inner = Traced({field: pairs.value}, pairs.source, pairs.path, {field: pairs})
             whole = {"metadata": inner.value}

@@ -1,7 +1,7 @@
-"""The file that the name of an overlay means, and its documents.
+"""Load overlays by the names that users write.
 
-Overlays come as files of the user's or by the bare name of one that ships with etcompile; both
-are read by the loader, so its limits and diagnostics hold for them too.
+A name is a file, a folder, or the bare name of an overlay that ships with etcompile. The loader
+reads all of them, so its limits and diagnostics apply.
 """
 
 import os
@@ -22,16 +22,15 @@ _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 def shipped() -> tuple[str, ...]:
-    """The names of the overlays that come with etcompile."""
     return tuple(sorted(path.parent.name for path in data.folder("overlays").glob(f"*/{_FILE}")))
 
 
 def overlay_documents(
     inputs: Iterable[Input], limits: Limits
 ) -> tuple[tuple[Document, ...], list[Diagnostic]]:
-    """The documents of overlays, in order, and what is wrong with those that are none.
+    """Load the documents of overlays, in order, and report those that are none.
 
-    They come with their nulls: in a patch these mean something.
+    Their nulls are preserved, because they have a meaning in patches.
     """
     documents: list[Document] = []
     problems: list[Diagnostic] = []
@@ -39,7 +38,7 @@ def overlay_documents(
         loaded = _loaded(file, limits)
         left_out = [p for p in loaded.diagnostics if p.code == codes.KUSTOMIZATION_INPUT]
         if left_out and not loaded.documents:
-            # kustomize calls a kustomization an overlay, too.
+            # kustomize also calls a kustomization an overlay.
             place = left_out[0].location
             problems.append(diagnose(codes.KUSTOMIZATION_OVERLAY, place, version=API_VERSION))
             continue
@@ -60,13 +59,13 @@ def _loaded(overlay: Input, limits: Limits) -> Loaded:
         return from_values([overlay])
     name = os.fsdecode(overlay)
     path = Path(name)
-    # Unlike those of Path, these take names that no file can have.
+    # os.path, unlike Path, accepts names that no file can have.
     is_folder = os.path.isdir(name)  # noqa: PTH112
     if is_folder and (path / _FILE).is_file():
         return load([path / _FILE], limits=limits)
     if name in shipped() and not path.is_file():
-        own = structs.replace(limits, boundary=None)  # it is in our package, not among the inputs
-        loaded = load([data.folder("overlays") / name / _FILE], limits=own)
+        limits = structs.replace(limits, boundary=None)  # it is in our package, not in the inputs
+        loaded = load([data.folder("overlays") / name / _FILE], limits=limits)
         relative = f"overlays/{name}/{_FILE}"
         named = (structs.replace(document, relative=relative) for document in loaded.documents)
         return structs.replace(loaded, documents=tuple(named))

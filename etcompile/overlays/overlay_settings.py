@@ -1,6 +1,7 @@
-"""The settings that overlays leave.
+"""Compute the settings after overlays.
 
-A flag wins over the last overlay, that over the one before it, and any of them over the default.
+A flag takes precedence over the last overlay, a later overlay over an earlier one, and any of them
+over the default.
 """
 
 import os
@@ -24,11 +25,11 @@ def settled(
     overlays: Sequence[Overlay],
     versions: Sequence[str],
 ) -> tuple[Settings, dict[str, Overlay], frozenset[Edit], list[Diagnostic]]:
-    """The settings after overlays.
+    """Apply the settings of overlays, in order.
 
     Returns:
-        The settings; by the name of a setting, the overlay that decides it; the edits that
-        changed an image of the settings; and an error for each value that cannot be.
+        The settings; by the name of a setting, the overlay that decides it; the edits that changed
+        an image of the settings; and an error for each invalid value.
     """
     values: dict[str, Any] = {}
     deciding: dict[str, Overlay] = {}
@@ -56,7 +57,7 @@ def settled(
 def _value(field: str, value: Any, folder: str) -> Any:
     match field:
         case "secret":
-            # A file beside the overlay is found from wherever it is used.
+            # Make the file relative to where the overlay is used, not to the overlay.
             return secret_mode(value).relative_to(folder)
         case "kubernetes_version":
             return value.removeprefix("v")
@@ -70,7 +71,7 @@ def _value(field: str, value: Any, folder: str) -> Any:
 
 
 def _impossible(overlay: Overlay, versions: Sequence[str]) -> Iterator[tuple[str, Diagnostic]]:
-    """The settings that no schema can refuse, each with what is wrong with it."""
+    """Yield the settings with values that no schema can refuse, each with its error."""
     version = overlay.settings.get("kubernetesVersion")
     if version is not None and version.removeprefix("v") not in versions:
         place = overlay.source.locate(("settings", "kubernetesVersion"))

@@ -121,7 +121,7 @@ def edits_of(patches: Sequence[Mapping[str, Any]]) -> Sequence[Edit]:
 
 
 def patched_each(made: Sequence[Mapping[str, Any]], edits: Sequence[Edit]) -> list[PatchedObjects]:
-    return [patched_objects([value], edits, own_labels=OWN_LABELS) for value in made]
+    return [patched_objects([value], edits, protected_labels=OWN_LABELS) for value in made]
 
 
 TESTED = {"op": "test", "path": "/metadata/name", "value": "mnist-worker-1"}
@@ -143,7 +143,10 @@ ONE_POD = {"kind": "Pod", "name": "*-worker-1"}
 @given(st.sampled_from(sorted(JOBS)), st.lists(entries, min_size=1, max_size=4))
 def test_patched_together_is_patched_each(kind: str, patches: list[dict[str, Any]]) -> None:
     made, edits = MADE[kind], edits_of(patches)
-    together, apart = patched_objects(made, edits, own_labels=OWN_LABELS), patched_each(made, edits)
+    together, apart = (
+        patched_objects(made, edits, protected_labels=OWN_LABELS),
+        patched_each(made, edits),
+    )
     each = tuple(one for found in apart for one in found.objects)
     assert together.objects == each
     assert [list(one) for one in together.objects] == [list(one) for one in each]
@@ -189,7 +192,7 @@ def test_a_spec_that_replicas_share_is_patched_once(
     for replicas in (10, 100):
         made = list(specs.compiled(specs.training_job(replicas=replicas)).in_order())
         merges.clear()
-        found = patched_objects(made, edits, own_labels=OWN_LABELS)
+        found = patched_objects(made, edits, protected_labels=OWN_LABELS)
         counts.append(len(merges))
         [worker] = [each for each in found.objects if label(each) == ("Pod", "mnist-worker-1")]
         assert worker["spec"]["priorityClassName"] == "high"
