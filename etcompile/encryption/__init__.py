@@ -1,10 +1,10 @@
-"""Texts to ciphertexts that only a cluster, or who holds a key, can read.
+"""Encrypt texts so that only a cluster, or the holder of a key, can read them.
 
 Each module is one format, written as its own tools write it: `sealed` for Sealed Secrets, `sops`
-for SOPS with age. Nothing here knows of jobs, and nothing here can decrypt. Only these modules and
+for SOPS with age. Nothing here knows jobs or can decrypt. Only these modules and
 `etcompile.model.keypair` import `cryptography`, and only when they encrypt.
 """
 
 
 class RecipientError(Exception):
-    """Nobody can be encrypted for by this certificate or name; the text says why."""
+    """A certificate or name that cannot be a recipient; the text says why."""

@@ -1,8 +1,8 @@
-"""Texts to the `encryptedData` of a SealedSecret, as `kubeseal --cert` writes it.
+"""Encrypt texts as the `encryptedData` of a SealedSecret, as `kubeseal --cert` does.
 
-A text is encrypted with a session key of its own by AES-256-GCM, and that key by RSA-OAEP with
-SHA-256 for the certificate's key. OAEP's label binds it to where it may be opened: Sealed Secrets
-calls that its scope. No cluster is needed, only the certificate.
+Each text is encrypted with a new session key by AES-256-GCM, and that key by RSA-OAEP with SHA-256
+for the certificate's key. OAEP's label binds it to the place where it may be opened, which Sealed
+Secrets calls its scope. This needs only the certificate, no cluster.
 """
 
 import base64
@@ -19,26 +19,22 @@ from etcompile.encryption import RecipientError
 
 _SESSION_KEY_BYTES = 32
 _NONCE = bytes(12)
-"""A session key encrypts one text and no other."""
+"""Constant, because a session key encrypts one text only."""
 
 
 class Certificate(Struct, frozen=True):
-    """What a controller of Sealed Secrets shows to be encrypted for.
-
-    Args:
-        digest: The SHA-256 of that key, which a renewed certificate for it has too.
-    """
+    """The certificate of a Sealed Secrets controller."""
 
     key: Any
-    digest: str
+    digest: str  # SHA-256 of the key, which a renewed certificate for the same key shares
     expires: datetime
 
 
 def certificate(text: bytes) -> Certificate:
-    """The certificate of a PEM file as of `kubeseal --fetch-cert`, the first of several.
+    """Read the first certificate of a PEM file as of `kubeseal --fetch-cert`.
 
     Raises:
-        RecipientError: it holds none, or one of another algorithm than RSA.
+        RecipientError: It holds none, or one of another algorithm than RSA.
     """
     from cryptography import x509  # noqa: PLC0415
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
@@ -57,7 +53,7 @@ def certificate(text: bytes) -> Certificate:
 
 
 def label(scope: str, namespace: str, name: str) -> bytes:
-    """What the ciphertext of a Secret is bound to, as Sealed Secrets spells it.
+    """Return what the ciphertext of a Secret is bound to, as Sealed Secrets writes it.
 
     Args:
         scope: `strict`, `namespace-wide` or `cluster-wide`.
@@ -67,11 +63,11 @@ def label(scope: str, namespace: str, name: str) -> bytes:
 
 
 def encrypted(texts: Mapping[str, bytes], certificate: Certificate, label: bytes) -> dict[str, str]:
-    """The texts as a SealedSecret holds them, by the same keys.
+    """Encrypt the texts as a SealedSecret holds them, under the same keys.
 
     Raises:
-        RecipientError: the certificate has expired, so that nobody knows whether a controller
-            still has its key, or the key is too short for anything to be encrypted with it.
+        RecipientError: The certificate has expired, so a controller may no longer have its key, or
+            the key is too short for anything to be encrypted with it.
     """
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import padding  # noqa: PLC0415

@@ -1,10 +1,10 @@
-"""The data of a Secret to that of one which SOPS can decrypt, for age recipients.
+"""Encrypt the data of a Secret so that SOPS can decrypt it, for age recipients.
 
-Only the values are encrypted, each by AES-256-GCM with one data key and its own place as additional
-data. The MAC is over the encrypted values alone (`mac_only_encrypted`), so that a label or an
-annotation may change and the file still be whole. The data key is an armored age file for each
-recipient: its cryptography is pyrage's, the Python face of rage. Which recipients are accepted
-stands here, because pyrage calls all others invalid Bech32.
+Only values are encrypted, each by AES-256-GCM with one data key and its path as additional data.
+The MAC covers the encrypted values alone (`mac_only_encrypted`), so labels and annotations may
+change without breaking the file. The data key is an armored age file for each recipient; pyrage,
+the Python binding of rage, does its cryptography. Recipients are checked here, because pyrage calls
+every other one invalid Bech32.
 """
 
 import base64
@@ -23,34 +23,27 @@ if TYPE_CHECKING:
 
 _AGE_PREFIX = "age1"
 _AGE_LETTERS = frozenset("qpzry9x8gf2tvdw0s3jn54khce6mua7l")
-"""Those of Bech32."""
 _VERSION = "3.9.0"
-"""The first version of SOPS that knows `mac_only_encrypted`."""
+"""The first version of SOPS that supports `mac_only_encrypted`."""
 _FIELDS = "^(data|stringData)$"
 _NONCE_BYTES = 32
 _TAG_BYTES = 16
 _MAC_BEGINS = bytes.fromhex("8a3fd2ad54ce66527b1034f3d147be0b0b975b3bf44f72c6fdadec8176f27d69")
-"""What SOPS hashes first where a MAC is over encrypted values only."""
+"""What SOPS hashes first if a MAC covers encrypted values only."""
 
 
 class Encrypted(Struct, frozen=True):
-    """Data that SOPS can decrypt.
+    """Data that SOPS can decrypt."""
 
-    Args:
-        data: The ciphertexts, by the keys of the data.
-        metadata: What belongs under `sops` in the same object.
-    """
-
-    data: Mapping[str, str]
-    metadata: Mapping[str, Any]
+    data: Mapping[str, str]  # ciphertexts, under the same keys
+    metadata: Mapping[str, Any]  # the field `sops` of the same object
 
 
 def encrypted(texts: Mapping[str, bytes], recipients: Sequence[str]) -> Encrypted:
-    """The data of a Secret, encrypted."""
-    import pyrage  # noqa: PLC0415 - only who encrypts pays for the import
+    import pyrage  # noqa: PLC0415 - an import that only encryption needs
 
     data_key = os.urandom(32)
-    # In the order in which they are written: the MAC depends on it.
+    # In the order in which they are written, on which the MAC depends.
     values = {key: base64.b64encode(text) for key, text in sorted(texts.items())}
     mac = hashlib.sha512(_MAC_BEGINS + b"".join(values.values())).hexdigest().upper()
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -76,7 +69,7 @@ def encrypted(texts: Mapping[str, bytes], recipients: Sequence[str]) -> Encrypte
 
 
 def recipients(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """The age recipients of what stands under `sops`, in alphabetical order."""
+    """Return the age recipients of a `sops` field, in alphabetical order."""
     entries = metadata.get("age")
     if not isinstance(entries, list):
         return ()
@@ -85,18 +78,15 @@ def recipients(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def age_recipient(text: str) -> "Recipient":
-    """The public key of a recipient.
-
-    Args:
-        text: `age1...`, as `age-keygen` prints it.
+    """Parse the public key of a recipient, `age1...` as `age-keygen` prints it.
 
     Raises:
-        RecipientError: it is none.
+        RecipientError: It is none.
     """
     import pyrage  # noqa: PLC0415
 
     if not text.startswith(_AGE_PREFIX):
-        if "SECRET" in text.upper():  # of which no message may say more
+        if "SECRET" in text.upper():  # no message may quote it
             raise RecipientError("this is an identity, which stays with its owner")
         raise RecipientError(f"'{text}' is no X25519 recipient of age, age1...")
     if not _AGE_LETTERS.issuperset(text.removeprefix(_AGE_PREFIX)):
