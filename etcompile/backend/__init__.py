@@ -1,12 +1,12 @@
-"""A job to Kubernetes objects, a module per kind of object.
+"""Lower a job to Kubernetes objects, with a module per kind of object.
 
-The backend knows Kubernetes and the model, and no kind of job: what et-operator calls a
-volume or a label comes to it as data. Objects are plain JSON values.
+The backend knows Kubernetes and the model, and no kind of job: what et-operator calls a volume or a
+label arrives here as data. Objects are plain JSON values.
 """
 
 from etcompile.backend import gang
 from etcompile.backend.gitops import Situation, annotated
-from etcompile.backend.identity import own_labels, run_id, spec_hash
+from etcompile.backend.identity import protected_labels, run_id, spec_hash
 from etcompile.backend.job_config import ends_with_run, host_line, host_names
 from etcompile.backend.job_objects import deciding, lower, lower_pods, namespace_reason, waits
 from etcompile.backend.pod_fields import with_preflight
@@ -28,7 +28,7 @@ __all__ = [
     "lower",
     "lower_pods",
     "namespace_reason",
-    "own_labels",
+    "protected_labels",
     "run_id",
     "service_names",
     "spec_hash",

@@ -1,8 +1,8 @@
-"""Annotations for the tool that syncs the output, a function per tool.
+"""Annotate objects for the tools that sync the output, with a function per tool.
 
-Each tool is one function from an object, its wave and what is around it to annotations: those
-of reference/gitops.md 9 and nothing else. A new tool is a function here, a row in `_TOOLS` and a
-name in `etcompile.model.settings`.
+A tool is a function from an object, its wave and its situation to the annotations of
+reference/gitops.md 9. A new tool is a function here, a row in `_TOOLS` and a name in
+`etcompile.model.settings`.
 """
 
 import json
@@ -17,43 +17,36 @@ from etcompile.k8s.objects import Object, wave
 from etcompile.model import Job, Profile
 
 _NEVER_DELETED = frozenset({"Namespace", "PersistentVolumeClaim"})
-"""Kinds that no tool is to delete."""
+"""Kinds that no tool may delete."""
 _CUSTOM = frozenset({"ExternalSecret", "PodGroup", "SSHKey", "SealedSecret", "SecretProviderClass"})
-"""Kinds whose definition may only arrive with the same sync."""
+"""Kinds whose definition may arrive with the same sync."""
 _SMALL = frozenset({"Pod", "Service", "ServiceAccount", "Namespace"})
-"""Kinds of which there are thousands, and which do not grow with the job."""
+"""Kinds with thousands of objects, whose size does not grow with the job."""
 _OPTIONS = "argocd.argoproj.io/sync-options"
 _NO_COPY = "kapp.k14s.io/disable-original"
 
 
 class Situation(Struct, frozen=True):
-    """What is around an object.
-
-    Args:
-        resident: Names of the Pods that serve others until the run is done.
-        waits: Names of the Pods that wait, and of those they wait for.
-        waves: The waves of the job's objects, ascending; those of objects that are annotated need
-            not be among them before.
-        variables: Whether a text of the object contains `${`.
-    """
+    """What an object's annotations depend on besides the object."""
 
     job: str | None = None
     namespace: str | None = None
-    resident: frozenset[str] = frozenset()
-    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    resident: frozenset[str] = frozenset()  # Pods that serve others until the run is done
+    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # Pods, and their hosts
+    # Waves of the job's other objects, ascending; `annotated` adds those of its arguments.
     waves: tuple[int, ...] = ()
-    variables: bool = False
+    variables: bool = False  # whether a text of the object contains `${`
 
     @classmethod
     def around(cls, job: Job, declared: Job, scheduler: str) -> "Situation":
-        """What is around the objects of a job.
+        """Return the situation of the objects of a job.
 
         Args:
-            declared: The job as its document describes it. A Pod is said to wait only for
-                replicas that are in both: with those of a ScaleOut too, each ScaleOut would
-                change the launcher. Its gate waits for all of them anyway.
-            scheduler: The gang scheduler, or `none`. Pods of a gang start together or not at all:
-                none may be created after another runs.
+            declared: The job as its document describes it. A Pod is declared to wait only for
+                replicas in both: otherwise each ScaleOut would change the launcher. Its gate waits
+                for all of them anyway.
+            scheduler: The gang scheduler, or `none`. Pods of a gang start together, so none may
+                wait for another to run.
         """
         first = set()
         for role, before in zip(job.roles, declared.roles, strict=True):
@@ -80,37 +73,35 @@ def annotated(
     profiles: Sequence[Profile],
     situation: Situation,
 ) -> tuple[Object, ...]:
-    """The objects with the annotations of the chosen tools.
+    """Return the objects, in the same order, with the annotations of the chosen tools.
 
-    Returns:
-        The objects in the same order. An annotation that an object has stays as it is: whoever
-        wrote it knows better than a profile for all objects.
+    An existing annotation stays: its author is more specific than a profile for all objects.
     """
     tools = [_TOOLS[profile] for profile in dict.fromkeys(profiles) if profile in _TOOLS]
     if not tools:
         return tuple(objects)
     waves = [wave(value) for value in objects]
     situation = structs.replace(situation, waves=tuple(sorted({*situation.waves, *waves})))
-    searched = {there: structs.replace(situation, variables=there) for there in (False, True)}
-    # A role's Pods have the same annotations: they share one mapping, as they share a spec.
+    by_variables = {there: structs.replace(situation, variables=there) for there in (False, True)}
+    # A role's Pods have equal annotations: they share one mapping, as they share a spec.
     shared: dict[tuple[int, tuple[tuple[str, str], ...]], dict[str, str]] = {}
     annotated_objects = []
     for value, number, variables in zip(objects, waves, _with_variables(objects), strict=True):
-        around = searched[variables]
+        around = by_variables[variables]
         added = {key: text for tool in tools for key, text in tool(value, number, around).items()}
         if not added:
             annotated_objects.append(value)
             continue
         metadata = value["metadata"]
-        own = metadata.get("annotations")
-        key = (id(own), tuple(added.items()))
-        merged = shared.setdefault(key, {**added, **(own or {})})
+        existing = metadata.get("annotations")
+        key = (id(existing), tuple(added.items()))
+        merged = shared.setdefault(key, {**added, **(existing or {})})
         annotated_objects.append({**value, "metadata": {**metadata, "annotations": merged}})
     return tuple(annotated_objects)
 
 
 def _with_variables(objects: Sequence[Object]) -> Iterator[bool]:
-    # A role's Pods share one spec: it need not be searched once for each of them.
+    # A role's Pods share one spec, which is searched once.
     known: dict[int, bool] = {}
     for value in objects:
         spec = value.get("spec")
@@ -126,9 +117,9 @@ def _with_variables(objects: Sequence[Object]) -> Iterator[bool]:
 
 
 def _argocd(value: Object, wave: int, situation: Situation) -> dict[str, str]:
-    """Argo CD: the wave of every object, and what must not be pruned or dry-run.
+    """Return Argo CD's annotations: waves, and what it must not prune or dry-run.
 
-    No Force, no Replace, no hook on anything: each of them restarts a healthy training
+    Force, Replace and hooks are never used: each of them restarts a healthy training
     (reference/gitops.md 0, facts 6 and 7, and 1.7).
     """
     added = {"argocd.argoproj.io/sync-wave": str(wave)}
@@ -138,29 +129,29 @@ def _argocd(value: Object, wave: int, situation: Situation) -> dict[str, str]:
     elif kind in _CUSTOM:
         added[_OPTIONS] = "SkipDryRunOnMissingResource=true"
     elif kind == "Pod" and value["metadata"].get("name") in situation.resident:
-        # A Pod that only serves is healthy once it is ready; without this it is Progressing to
-        # its end, which is right only for the Pod that trains (reference/gitops.md 1.2).
+        # A Pod that only serves is healthy once it is ready. By default Argo CD shows it as
+        # Progressing to the end, which is right only for a training Pod (reference/gitops.md 1.2).
         added["argocd.argoproj.io/ignore-restart-policy"] = "true"
     if _must_not_be_copied(value):
-        # Else Argo CD keeps a copy of it in an annotation, as kubectl does.
+        # By default Argo CD stores a copy of the object in an annotation, as kubectl does.
         options = (added.get(_OPTIONS), "ServerSideApply=true")
         added[_OPTIONS] = ",".join(option for option in options if option)
     return added
 
 
 def _must_not_be_copied(value: Object) -> bool:
-    """Whether an object is too large for the copy of it that a tool would keep in an annotation."""
+    """Return whether an object is too large for the copy that a tool stores in an annotation."""
     return value["kind"] not in _SMALL and copied_annotations(value) > ANNOTATIONS_LIMIT
 
 
 def _flux(value: Object, _wave: int, situation: Situation) -> dict[str, str]:
-    """Flux: what must not be substituted, and what must not be pruned.
+    """Return Flux's annotations: what it must not substitute or prune.
 
-    Flux has no waves; the launcher's gate does without them (reference/gitops.md 2.3).
+    Flux has no waves; the launcher's gate replaces them (reference/gitops.md 2.3).
     """
     added = {}
     if situation.variables:
-        # Substitution would empty the `${...}` of a script (reference/gitops.md 2.5).
+        # Substitution would empty each `${...}` of a script (reference/gitops.md 2.5).
         added["kustomize.toolkit.fluxcd.io/substitute"] = "disabled"
     if value["kind"] in _NEVER_DELETED:
         added["kustomize.toolkit.fluxcd.io/prune"] = "Disabled"
@@ -170,12 +161,12 @@ def _flux(value: Object, _wave: int, situation: Situation) -> dict[str, str]:
 
 
 def _kapp(value: Object, wave: int, situation: Situation) -> dict[str, str]:
-    """kapp: a change group for each wave of a job, and each after all that come before it.
+    """Return kapp's annotations: a change group for each wave, after all earlier ones.
 
-    A rule names every earlier wave and not only the last: kapp leaves unchanged objects out of
-    its graph, so that a chain of rules could be broken in the middle (reference/gitops.md 4.1).
+    A rule names every earlier wave, not only the last: kapp leaves unchanged objects out of its
+    graph, which could break a chain of rules in the middle (reference/gitops.md 4.1).
     """
-    # Else kapp keeps a copy of it in an annotation, as kubectl does.
+    # By default kapp stores a copy of the object in an annotation, as kubectl does.
     large = {_NO_COPY: ""} if _must_not_be_copied(value) else {}
     if situation.job is None:
         return large
@@ -189,10 +180,10 @@ def _kapp(value: Object, wave: int, situation: Situation) -> dict[str, str]:
 
 
 def _kpt(value: Object, _wave: int, situation: Situation) -> dict[str, str]:
-    """kpt: the Pods that a Pod waits for.
+    """Return kpt's annotation: the Pods that a Pod waits for.
 
-    kpt applies nothing that depends on an object before that one is ready, and refuses to name an
-    object that is not in the package, so only Pods of the output are named.
+    kpt does not apply an object before its dependencies are ready, and refuses dependencies
+    outside of the package, so only Pods of the output are named.
     """
     if value["kind"] not in ("Pod", "Job"):
         return {}

@@ -1,4 +1,4 @@
-"""What makes two compilations the same run, and the labels that say whose an object is."""
+"""Compute what identifies a run, and the labels of a job's objects."""
 
 import json
 from typing import Any
@@ -10,48 +10,47 @@ from etcompile.model.protocol import INDEX_LABEL, JOB_LABEL, RANK_LABEL, ROLE_LA
 
 
 def spec_hash(job: Job) -> str:
-    """The run's identity: 12 hexadecimal digits of the job without what scaling changes.
+    """Return the run's identity: 12 hexadecimal digits of the job without what scaling changes.
 
-    An equal value in another spelling is the same run. The input carries the algorithm's version,
-    so that another algorithm is a decision and not an accident (reference/gitops.md 7).
+    An equal value in another spelling is the same run. The input contains the algorithm's version,
+    so that a change of the algorithm is deliberate (reference/gitops.md 7).
     """
     identity = normalised(job.identity)
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256(f"v1:{text}".encode())[:12]
 
 
-def run_id(job: Job, wanted: str | None) -> str | None:
-    """The ID of a job's run.
+def run_id(job: Job, default: str | None) -> str | None:
+    """Return the ID of a job's run.
 
     Args:
-        wanted: The ID, unless the job asks for another; `auto` for five characters of the spec
-            hash; None for none.
+        default: The ID, unless the job sets one; `auto` for five characters of the spec hash; None
+            for no ID.
     """
-    wanted = job.run.run_id or wanted
-    return spec_hash(job)[:5] if wanted == "auto" else wanted
+    chosen = job.run.run_id or default
+    return spec_hash(job)[:5] if chosen == "auto" else chosen
 
 
 def metadata(job: Job, name: str, labels: dict[str, str], **more: object) -> dict[str, Any]:
-    """The metadata of an object of the job, its namespace only if the job names one."""
+    """Return the metadata of an object of the job; the namespace only if the job names one."""
     namespace = {"namespace": job.namespace} if job.namespace else {}
     return {"name": name, **namespace, "labels": labels, **more}
 
 
 def job_labels(job: Job) -> dict[str, str]:
-    """Labels of an object that belongs to no replica."""
+    """Return the labels of an object that belongs to no replica."""
     return {**job.labels, JOB_LABEL: job.name, **recommended_labels(job)}
 
 
 def role_labels(job: Job, role: Role) -> dict[str, str]:
-    """Labels of a role's Services: who they belong to, and the recommended ones."""
     return {**recommended_labels(job, role), **identity_labels(job, role)}
 
 
 def identity_labels(job: Job, role: Role) -> dict[str, str]:
-    """Labels that a role's Pods and Services share, the kind's own and etcompile's.
+    """Return the labels that a role's Pods and Services share, the kind's and etcompile's.
 
-    The operators overwrite a template's label of these keys (reference/training-operator.md 2.1,
-    reference/et-operator.md 2.2, reference/dlrover.md 3.1), and objects are selected by them.
+    The operators overwrite these keys in a template (reference/training-operator.md 2.1,
+    reference/et-operator.md 2.2, reference/dlrover.md 3.1), because they select objects by them.
     """
     return {
         **selector(job, role),
@@ -62,13 +61,13 @@ def identity_labels(job: Job, role: Role) -> dict[str, str]:
 
 
 def recommended_labels(job: Job, role: Role | None = None) -> dict[str, str]:
-    """The labels that Kubernetes recommends, for objects that have none of these keys.
+    """Return the labels that Kubernetes recommends, for objects without these keys.
 
-    No operator sets them on Pods, so a Pod template owns them: policies and monitors of its author
-    select by them, and nothing of etcompile may.
+    No operator sets them on Pods. The Pod template may set them, and its author's policies and
+    monitors may select by them, so nothing in etcompile selects by them.
     """
     component = {"app.kubernetes.io/component": role.name} if role else {}
-    # No app.kubernetes.io/instance: Argo CD's label tracking claims it
+    # app.kubernetes.io/instance is left out because Argo CD's label tracking claims it
     # (reference/gitops.md 1.4).
     return {
         "app.kubernetes.io/name": job.app or job.kind.lower(),
@@ -79,22 +78,20 @@ def recommended_labels(job: Job, role: Role | None = None) -> dict[str, str]:
 
 
 def index_labels(role: Role, member: Member) -> dict[str, str]:
-    """Labels that tell a replica's Pod and Service from those of its role's others."""
+    """Return the labels that distinguish a replica's Pod and Service within its role."""
     if member.index is None:
         return {}
-    own = (
-        {role.labels.index: str(member.index + role.labels.index_offset)}
-        if role.labels.index
-        else {}
-    )
-    return {**own, INDEX_LABEL: str(member.index)}
+    index = {INDEX_LABEL: str(member.index)}
+    if role.labels.index:
+        return {role.labels.index: str(member.index + role.labels.index_offset), **index}
+    return index
 
 
 def place_labels(role: Role, member: Member) -> dict[str, str]:
-    """Labels that tell a replica's Service from those of its role's others.
+    """Return the labels that distinguish a replica's Service within its role.
 
-    Where a kind tells ranks from indexes, a Service belongs to the rank: who follows a failed
-    replica is behind the same one.
+    In a kind that separates ranks from indexes, a Service belongs to the rank: the replica that
+    replaces a failed one is behind the same Service.
     """
     if role.labels.rank is None or member.place is None:
         return index_labels(role, member)
@@ -103,7 +100,7 @@ def place_labels(role: Role, member: Member) -> dict[str, str]:
 
 
 def pod_labels(role: Role, member: Member) -> dict[str, str]:
-    """Labels of the kind's that a replica's Pod has and its Service has not."""
+    """Return the kind's labels that a replica's Pod has and its Service does not."""
     place = str(member.place)
     rank = {role.labels.rank: place, RANK_LABEL: place} if role.labels.rank else {}
     count = {role.labels.relaunch: str(member.relaunches)} if role.labels.relaunch else {}
@@ -111,8 +108,8 @@ def pod_labels(role: Role, member: Member) -> dict[str, str]:
     return {**role.labels.pods, **leader, **rank, **count}
 
 
-def own_labels(job: Job) -> frozenset[str]:
-    """The keys of the labels by which objects of the job are found."""
+def protected_labels(job: Job) -> frozenset[str]:
+    """Return the keys of the labels by which objects of the job are selected."""
     replicas = [
         {**identity_labels(job, role), **index_labels(role, member), **pod_labels(role, member)}
         for role in job.roles
@@ -122,5 +119,5 @@ def own_labels(job: Job) -> frozenset[str]:
 
 
 def selector(job: Job, role: Role) -> dict[str, str]:
-    """The kind's own labels of a role: with its index label, they find a replica's Pod."""
+    """Return the kind's labels of a role; with its index label they select a replica's Pod."""
     return {**job.selector, **role.labels.common}

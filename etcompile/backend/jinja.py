@@ -1,9 +1,8 @@
-"""Jinja2 as templates of the user's are rendered: in its sandbox, and within bounds.
+"""Render the user's templates with Jinja2, in its sandbox and within bounds.
 
-Apart from `texts`, which imports it only when it is needed. A template is a program, and whoever
-wrote it need not be the one who renders it. Jinja2's immutable sandbox keeps it from everything but
-the values it is given; the bounds here, on steps, on memory and on the length of its text, end it
-if it would not end by itself.
+`texts` imports this module only when it needs it. A template is a program, and its author is not
+always the user who renders it. Jinja2's immutable sandbox restricts it to its values. The bounds
+here, on steps, memory and the length of its text, stop it if it does not end by itself.
 """
 
 import contextlib
@@ -18,13 +17,13 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 _STEPS = 2_000_000
-"""Lines of Python that a template may come to: a few seconds. Ours need some thousands."""
+"""Lines of Python that a template may execute: a few seconds. Ours need some thousands."""
 _MEMORY = 192 * 1024 * 1024
-"""Bytes that a template may need on top of what the process has."""
+"""Bytes that a template may use in addition to the process's."""
 _LONGEST = 4 * 1024 * 1024
-"""Characters of a rendered text; the API server takes a quarter of that in a ConfigMap."""
+"""Characters of a rendered text; a ConfigMap holds a quarter of that."""
 _UNNAMED = "<template>"
-"""What Jinja2 calls the file of a template that came as text."""
+"""Jinja2's name for the file of a template that came as text."""
 _MOST_BITS = 4096
 """Bits of a power or a product."""
 
@@ -33,7 +32,7 @@ class RenderError(ValueError):
     """A template that does not render.
 
     Args:
-        line: The line of the template; None if it is not known, or is one of another template.
+        line: The line of the template; None if it is unknown, or one of another template.
     """
 
     def __init__(self, problem: str, line: int | None = None) -> None:
@@ -42,11 +41,11 @@ class RenderError(ValueError):
 
 
 class _TooMuchError(Exception):
-    """A template went over a bound."""
+    """A template that exceeds a bound."""
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja2's sandbox, which does not compute powers and products of any size either."""
+    """Jinja2's sandbox, with a limit on powers and products."""
 
     intercepted_binops = frozenset({"**", "*"})
 
@@ -61,19 +60,19 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 
 def environment(
-    folder: Path, own: Callable[[str], bytes] | None = None
+    folder: Path, overrides: Callable[[str], bytes] | None = None
 ) -> ImmutableSandboxedEnvironment:
-    """Where templates are looked up and how they are read.
+    """Return where templates come from and how they are read.
 
-    Undefined variables are errors: a script with a hole in it would only fail in the cluster.
+    Undefined variables are errors: a script with a gap would only fail in the cluster.
 
     Args:
-        own: The content of one of the user's, which counts before ours; raises OSError.
+        overrides: Returns the content of a user's template, which replaces ours; raises OSError.
     """
 
     def text(name: str) -> str | None:
         try:
-            return own(name).decode() if own else None
+            return overrides(name).decode() if overrides else None
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -94,11 +93,11 @@ def environment(
 
 
 def render(where: jinja2.Environment, file: str, values: Mapping[str, Any]) -> str:
-    """The text of one template.
+    """Return the text of one template.
 
     Raises:
-        RenderError: it is not there, is no template, asks for an unknown variable, does what the
-            sandbox does not allow, or does not end within the bounds.
+        RenderError: It does not exist, is no template, uses an unknown variable, does what the
+            sandbox forbids, or exceeds a bound.
     """
     try:
         with _bounded():
@@ -109,7 +108,7 @@ def render(where: jinja2.Environment, file: str, values: Mapping[str, Any]) -> s
                     raise _TooMuchError(f"its text is longer than {_LONGEST >> 20} MiB")
                 pieces.append(piece)
             text = "".join(pieces)
-            text.encode()  # half a character cannot be written
+            text.encode()  # fails on half a surrogate pair, which cannot be written
             return text
     except jinja2.TemplateSyntaxError as error:
         line = error.lineno if error.name in (file, None) else None
@@ -125,7 +124,7 @@ def render(where: jinja2.Environment, file: str, values: Mapping[str, Any]) -> s
 
 
 def _line(error: BaseException) -> int | None:
-    """The line of the outermost template at which rendering failed."""
+    """Return the line of the outermost template at which rendering failed."""
     frame = error.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_filename == _UNNAMED:
@@ -136,9 +135,9 @@ def _line(error: BaseException) -> int | None:
 
 @contextlib.contextmanager
 def _bounded() -> Iterator[None]:
-    """What runs inside ends after so many steps, and with so much memory.
+    """Limit steps and memory of the code inside.
 
-    Steps and not seconds: the same template is refused on every machine, or on none.
+    Steps instead of seconds: a template is refused on every machine, or on none.
     """
     steps = 0
 
@@ -150,7 +149,7 @@ def _bounded() -> Iterator[None]:
         return step
 
     before, limits = sys.gettrace(), resource.getrlimit(resource.RLIMIT_AS)
-    # So much more memory than the process has, where the system says how much that is.
+    # The limit is relative to the current size, if the system reports that.
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
         wanted = pages * resource.getpagesize() + _MEMORY

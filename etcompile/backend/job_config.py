@@ -1,7 +1,7 @@
-"""The ConfigMap of a job: its scripts, its seed host lists, and the job itself.
+"""Build the ConfigMap of a job: its scripts, its seed host lists, and the job itself.
 
-Git declares it and nobody changes it in the cluster; what changes at run time is in two other
-ConfigMaps that the watcher writes (`etcompile.model.protocol`).
+Git declares it, and nothing changes it in the cluster. What changes at run time is in two other
+ConfigMaps, which the watcher writes (`etcompile.model.protocol`).
 """
 
 import re
@@ -29,22 +29,21 @@ WORKER = "worker.sh"
 UNTIL_DONE = "until-done.sh"
 SUPERVISE = "supervise.py"
 SUPERVISE_BY_SHELL = "supervise.sh"
-"""Finds a Python that runs the other."""
+"""Finds a Python for `SUPERVISE`."""
 SSH_KEYS = "ssh-keys.sh"
 PREFLIGHT_SCRIPT = "preflight.sh"
 PREFLIGHT_CHECK = "preflight-check"
-"""The check itself, as the job says it; the script runs it."""
+"""The job's check, which the script runs."""
 
 _GATE_POLL = 1
 _STATUS_POLL = 5
-"""Seconds between two looks of a gate at its hosts, of a worker at the run record."""
+"""Seconds between two polls: of hosts by a gate, of the run record by a worker."""
 _SSH_PORT = 22
 _PREFLIGHT = 300
-"""Seconds that a preflight check may take."""
+"""Seconds for a preflight check."""
 
 
 def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[str, Any]:
-    """The job's ConfigMap."""
     suffix = domain(job, settings)
     data = {}
     for lines in job.host_lists:
@@ -52,7 +51,7 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
         hosts = [role.host_name(member) for role in listed for member in role.members]
         end = _suffix(job, lines, suffix)
         data[lines.key] = "".join(host_line(job, lines, host + end) for host in hosts)
-    # What the names of hosts and of their Pods start with, where these are not the same.
+    # Stems of host names and Pod names, for roles in which they differ.
     named = [role.naming for role in job.roles]
     pods = [(naming.stem, naming.pod_stem) for naming in named if naming.pod_stem]
     for file in job.files:
@@ -73,15 +72,14 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
 
 
 def host_line(job: Job, lines: HostList, name: str) -> str:
-    """A line of a host list."""
     line = lines.line.replace(DOMAIN, "")
     return line.format(host=name, slots=job.slots) + "\n"
 
 
 def host_names(job: Job, lines: HostList, settings: Settings, host: str) -> tuple[str, ...]:
-    """The names by which a host can be reached, first the one that the list from Git has."""
+    """Return all names that reach a host, first the one in the list from Git."""
     short = domain(job, settings)
-    # `.SERVICE.NS.svc` is searched for with each of its ends cut off.
+    # The resolver appends each tail of `.SERVICE.NS.svc`.
     parts = short.split(".")[1:]
     longer = [f".{'.'.join(parts[:count])}" for count in range(1, len(parts) + 1)]
     whole = f"{short}.{settings.cluster_domain}"
@@ -91,20 +89,20 @@ def host_names(job: Job, lines: HostList, settings: Settings, host: str) -> tupl
 
 
 def _suffix(job: Job, lines: HostList, domain: str) -> str:
-    """What follows the bare name of a host in a list from Git."""
+    """Return what follows the bare name of a host in a list from Git."""
     if DOMAIN in lines.line:
         return domain
     return f".{job.service.name}" if job.service and not job.has_bare_names else ""
 
 
 def gate_script(job: Job, role: Role) -> str:
-    """The name of the script of a role's gate: each has its own where several have one."""
+    """Return the name of the script of a role's gate, with the role's name if several have one."""
     several = sum(other.additions.gate is not None for other in job.roles) > 1
     return f"{role.name}-{GATE}" if several else GATE
 
 
 def ends_with_run(role: Role) -> bool:
-    """Whether the role's main container ends by itself when the run is done."""
+    """Return whether the role's main container ends by itself when the run is done."""
     serves = role.recovery.serves and bool(role.template.main_container.get("command"))
     return role.is_resident or serves
 
@@ -113,12 +111,12 @@ _PYTHON = re.compile(r"(.*/)?python3(\.[0-9]+)?")
 
 
 def wrapper(job: Job, role: Role) -> str | None:
-    """The script that the main container's own command is run by; None if it runs alone."""
+    """Return the script that runs the main container's command; None if it runs directly."""
     command = role.template.main_container.get("command")
     if not command:
         return None
     if is_supervised(job, role):
-        # An image whose program is Python may have no shell.
+        # An image that runs Python may have no shell.
         return SUPERVISE if _PYTHON.fullmatch(command[0]) else SUPERVISE_BY_SHELL
     if role.recovery.serves:
         return UNTIL_DONE
@@ -126,30 +124,30 @@ def wrapper(job: Job, role: Role) -> str | None:
 
 
 def wrapped(job: Job, role: Role) -> list[str]:
-    """What stands before the main container's own command; nothing if that runs alone."""
+    """Return what to put before the main container's command; empty if it runs directly."""
     script = wrapper(job, role)
     if script is None:
         return []
-    # Neither the user's PYTHONPATH nor packages of the image can break the supervisor.
+    # -SE: neither the user's PYTHONPATH nor packages of the image can break the supervisor.
     program = [role.template.main_container["command"][0], "-SE"] if script == SUPERVISE else ["sh"]
     words = [*program, f"{SCRIPTS_PATH}/{script}"]
     if not is_supervised(job, role):
         return words
     restarts_alone = job.run.in_place is not None and job.run.in_place.mode == "each"
-    # Who restarts with all others waits for them anyway.
+    # A role that restarts with all others waits for them anyway.
     waits = restarts_alone and role.additions.gate
     gate = [f"--gate={SCRIPTS_PATH}/{gate_script(job, role)}"] if waits else []
     return [*words, *options(job, role), *gate, "--"]
 
 
 def enough_hosts(job: Job, role: Role, settings: Settings) -> tuple[str, int] | None:
-    """With whom a gate lets its container begin, though others are missing.
+    """Return how many hosts a gate needs to let its container begin without the others.
 
-    Only with a gang scheduler, which starts others when there is room, and only where a live list
-    tells the launcher who is there: its seed names all.
+    That is possible only with a gang scheduler, which starts others when there is capacity, and
+    only if a live list shows the launcher which hosts exist: the seed names all.
 
     Returns:
-        The live list's path and how many hosts in it will do; None if all must be there.
+        The live list's path and the number of hosts; None if all must exist.
     """
     scaled, main = job.scaled_role, role.template.main_container
     if (
@@ -168,7 +166,7 @@ def enough_hosts(job: Job, role: Role, settings: Settings) -> tuple[str, int] | 
 
 
 def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str, object]]]:
-    """The scripts that the job's Pods need: key, template and the template's variables."""
+    """Yield key, template and variables of the scripts that the job's Pods need."""
     marker: dict[str, object] = {"status_done": DONE_FILE, "spec_hash_file": SPEC_HASH_FILE}
     ssh = job.credentials
     for role in job.roles:
@@ -182,7 +180,7 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str,
             yield WORKER, WORKER, {**marker, **sshd, "poll_seconds": _STATUS_POLL}
         elif (script := wrapper(job, role)) == UNTIL_DONE:
             yield UNTIL_DONE, UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}
-        elif script and script != SUPERVISE:  # which is no template
+        elif script and script != SUPERVISE:  # that one is no template
             yield script, script, marker
         if gate := role.additions.gate:
             live, hosts = enough_hosts(job, role, settings) or (None, None)

@@ -1,7 +1,7 @@
-"""All objects of a job, or the Pods of some of its replicas as they are among these.
+"""Build all objects of a job, or only the Pods of some replicas.
 
-The one place that knows which modules make up a job; each of them can be read alone. It also says
-which Pods wait for which, and which decide the run, to whoever does not make them.
+Only this module knows which modules make up a job; each of them can be read alone. It also says
+which Pods wait for which, and which decide the run.
 """
 
 from collections.abc import Sequence
@@ -18,27 +18,23 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict[str, Any], ...]:
-    """The Kubernetes objects of a job.
-
-    Returns:
-        The objects, in no particular order (`etcompile.emit` gives them one).
-    """
+    """Return the Kubernetes objects of a job, in no particular order (`etcompile.emit` sorts)."""
     job, sources = _resolved(job, settings)
     objects = [
         *sources,
         *_account(job),
         job_config.config_map(job, settings, texts, stored),
     ]
-    # What claims hold is not the job's to delete. Nothing of etcompile deletes one that nobody
-    # names (`etcompile.plan.owners`); Argo CD and Flux leave them alone by their annotations.
+    # The data of claims is not the job's to delete. etcompile deletes no claim that is not named
+    # (`etcompile.plan.owners`); annotations make Argo CD and Flux keep them.
     for claim in job.claims:
         labels = {**job_labels(job), **claim.labels, **job.selector}
         notes = {"annotations": dict(claim.annotations)} if claim.annotations else {}
         head = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
         meta = metadata(job, claim.name, labels, **notes)
         objects.append({**head, "metadata": meta, "spec": dict(claim.spec)})
-    # What a program of the job reads from the cluster, which must know the kinds already: their
-    # definitions are for whoever looks after it.
+    # Custom resources that a program of the job reads; the administrator installs their
+    # definitions.
     for custom in () if job.run.suspended else job.custom:
         head = {"apiVersion": custom.api_version, "kind": custom.kind}
         meta = metadata(job, custom.name, {**job_labels(job), **custom.labels})
@@ -52,12 +48,11 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
 
 
 def _account(job: Job) -> list[dict[str, Any]]:
-    """ServiceAccount, Role and RoleBinding: what the Pods may do with the Kubernetes API.
+    """Return ServiceAccount, Role and RoleBinding, which allow Pods to use the Kubernetes API.
 
-    The least that works: an account always, because Pods name it; a Role only if there is
-    something to allow (reference/et-operator.md 6, defects 6 and 40). The Role and its binding have
-    the account's own name when the job makes it, as upstream, and `JOB-launcher` too when the
-    account is the user's.
+    The account always exists, because Pods name it; a Role only if there is something to allow
+    (reference/et-operator.md 6, defects 6 and 40). Role and binding have the account's name if the
+    job creates it, as upstream, and `JOB-launcher` if the account is the user's.
     """
     access = job.access
     if access is None:
@@ -76,9 +71,8 @@ def _account(job: Job) -> list[dict[str, Any]]:
         name = access.role or f"{job.name}-launcher"
         rules = [dict(rule) for rule in access.rules]
         if access.exec_into is not None:
-            # Commands are sent to the Pods that they are meant for. A rule without names would be
-            # one for every Pod of the namespace, so without Pods there is none
-            # (reference/training-operator.md 7, defect 41).
+            # A rule without names would allow exec into every Pod of the namespace, so without
+            # Pods there is no rule (reference/training-operator.md 7, defect 41).
             role = job.role(access.exec_into)
             names = [role.pod_name(member) for member in role.members] if role else []
             rules = [
@@ -112,11 +106,11 @@ def _account(job: Job) -> list[dict[str, Any]]:
 def lower_pods(
     job: Job, name: str, members: Sequence[Member], settings: Settings
 ) -> tuple[dict[str, Any], ...]:
-    """The Pods of some replicas, as `lower` makes them: one of a thousand costs what one costs.
+    """Return the Pods of some replicas, as `lower` makes them, at the cost of those alone.
 
     Args:
-        members: Replicas of that role, in the order in which their Pods are wanted; one that the
-            job does not have takes the place of the one whose place it has.
+        members: Replicas of that role, in the order of the result. A replica that the job does not
+            have replaces the one at its place.
     """
     job, _ = _resolved(job, settings)
     role = next(candidate for candidate in job.roles if candidate.name == name)
@@ -130,7 +124,7 @@ def lower_pods(
     )
     samples: list[dict[str, Any]] = []
     for sampled in job.roles:
-        # A replica of each size that there is in the role: the first one of it.
+        # The first replica of each size in the role.
         sizes: dict[tuple[tuple[str, str], ...], Member] = {}
         for member in sampled.members:
             sizes.setdefault(tuple(sorted(member.resources.items())), member)
@@ -141,12 +135,12 @@ def lower_pods(
 
 
 def _resolved(job: Job, settings: Settings) -> tuple[Job, list[dict[str, Any]]]:
-    """The job as its Pods are made of it, and the objects that its key pair comes from."""
+    """Return the job from which its Pods are made, and the objects behind its key pair."""
     return secrets.resolve(gang.suited(job, settings), settings.secret)
 
 
 def namespace_reason(job: Job, settings: Settings) -> str | None:
-    """Why the job's namespace must be known to compile it; None if it need not be."""
+    """Say why the job's namespace must be known to compile it; None if it need not be."""
     if job.access is not None and job.access.rules:
         return "the subject of its RoleBinding must name one"
     if job.names_namespace:
@@ -160,7 +154,7 @@ def namespace_reason(job: Job, settings: Settings) -> str | None:
 
 
 def waits(job: Job) -> dict[str, tuple[str, ...]]:
-    """The Pods of a job that wait before they start, each with the Pods that it waits for."""
+    """Return the Pods that wait before they start, each with the Pods that it waits for."""
     if job.run.suspended:
         return {}
     return {
@@ -177,7 +171,7 @@ def waits(job: Job) -> dict[str, tuple[str, ...]]:
 
 
 def deciding(job: Job) -> tuple[tuple[str, ...], ...]:
-    """Whose success is the run's: sets of Pod names, of which all in any one must succeed."""
+    """Return sets of Pod names; the run succeeds when all Pods of any one set have."""
     if job.run.suspended:
         return ()
     success = job.run.success
@@ -186,7 +180,7 @@ def deciding(job: Job) -> tuple[tuple[str, ...], ...]:
     if success.needs == "any":
         return tuple((name,) for name in names)
     if success.needs == "first":
-        # Names of unnumbered and first replicas; where there are none, all decide.
+        # Unnumbered and first replicas decide; without any, all do.
         first = tuple(
             role.pod_name(member)
             for role in roles

@@ -1,16 +1,16 @@
-"""Fields of a PodSpec that more than one side has a say in.
+"""Merge fields of a PodSpec that both the template and etcompile set.
 
-Variables: the source operators append theirs, so that a name that a template has too stands twice
-and its last entry counts (reference/et-operator.md 2.5, item 3; reference/training-operator.md 2.2
+Variables: the source operators append theirs, so a name that the template has too occurs twice and
+the last entry counts (reference/et-operator.md 2.5, item 3; reference/training-operator.md 2.2
 and 7, defect 26; reference/mpi-operator-v2.md 3.5; reference/dlrover.md 3.2). Server-side apply
-refuses such a list. The earlier entry cannot simply go: what stands between the two may refer to it
-as `$(NAME)`, and must get what it got.
+refuses such a list. The earlier entry cannot simply be dropped: entries between the two may refer
+to it as `$(NAME)`, and must get its value.
 
 Tolerations: Kubernetes completes the list of every Pod that it admits. Argo CD compares lists as a
-whole: where Git has one, and the Pod a longer one, they differ for ever, and self-healing never
-ends. So a list that is written is written in full; a Pod without one is left without.
+whole: if Git has a shorter list than the Pod, they differ for ever, and self-healing never ends. So
+a list that is written is written in full; a Pod without one is left without.
 
-What a Pod needs where its ssh does not run as root: a port to bind, and a passwd entry.
+Without root, ssh needs a port that it can bind and a passwd entry.
 """
 
 import re
@@ -40,28 +40,28 @@ _RENAMED = "ETCOMPILE_TEMPLATE_"
 
 
 def merged_variables(theirs: Variables, ours: Variables) -> list[Mapping[str, Any]]:
-    """The variables of a container, which come to what `[*theirs, *ours]` comes to.
+    """Merge the variables of a container to a list that means the same as `[*theirs, *ours]`.
 
-    The kubelet goes through the list in order. A reference in a value is to what stood before it;
-    one to nothing known stays as it is written; `$$` is a dollar; the last entry of a name counts.
+    The kubelet goes through the list in order. A reference in a value is to an earlier entry; one
+    to an unknown name stays as written; `$$` is a dollar; the last entry of a name counts.
 
     Args:
         theirs: The template's, each name once.
-        ours: The job's, each name once; they refer to each other only, to what stands before.
+        ours: The job's, each name once; they refer only to earlier ones among themselves.
 
     Returns:
-        The list with each name once. A reference to an entry that was overridden is replaced by
-        the text of that entry. Where its text would not mean the same there, or it has none of its
-        own, as with a key of a Secret, the entry stays under another name.
+        The list with each name once. A reference to an overridden entry is replaced by the text of
+        that entry. If its text would mean something else there, or it has none, as with a key of a
+        Secret, the entry stays under another name.
     """
     overridden = {env["name"] for env in ours}.intersection(env["name"] for env in theirs)
     if not overridden:
         return [*theirs, *ours]
     merged: list[Mapping[str, Any]] = []
-    wanted = {name for env in theirs for name in _referred(env) if name != env["name"]}
+    references = {name for env in theirs for name in _referred(env) if name != env["name"]}
     texts: dict[str, str] = {}
     names = {env["name"] for env in theirs}
-    # What an entry cannot refer to, but what refers to the entry might.
+    # Entries that this entry cannot refer to, but later references to it might.
     later = names - overridden
     for env in theirs:
         name, rewritten = env["name"], env
@@ -71,14 +71,14 @@ def merged_variables(theirs: Variables, ours: Variables) -> list[Mapping[str, An
         later.discard(name)
         if name not in overridden:
             merged.append(rewritten)
-        elif name in wanted and ("valueFrom" in env or later & {*_referred(env)}):
+        elif name in references and ("valueFrom" in env or later & {*_referred(env)}):
             renamed = f"{_RENAMED}{name}"
             while renamed in names:
                 renamed += "_"
             texts[name] = f"$({renamed})"
             merged.append({**rewritten, "name": renamed})
         else:
-            # It must mean the same wherever it is put: no dollar is left open.
+            # It must mean the same wherever it is inserted, so no dollar may stay unescaped.
             text = str(rewritten.get("value") or "")
             texts[name] = _SYNTAX.sub(lambda match: "$$" if match[0] == "$" else match[0], text)
     return [*merged, *ours]
@@ -96,11 +96,11 @@ Toleration = Mapping[str, Any]
 
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SECONDS = 300
-"""The default of kube-apiserver's --default-not-ready-toleration-seconds and of its twin."""
+"""The default of kube-apiserver's --default-not-ready-toleration-seconds and its counterpart."""
 
 
 def admitted(tolerations: Sequence[Toleration]) -> list[Toleration]:
-    """The tolerations of an admitted Pod, by Kubernetes' DefaultTolerationSeconds."""
+    """Return the tolerations of an admitted Pod, by Kubernetes' DefaultTolerationSeconds."""
     added = [
         {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SECONDS}
         for taint in _TAINTS
@@ -118,12 +118,12 @@ def admitted(tolerations: Sequence[Toleration]) -> list[Toleration]:
 PASSWD_MOUNT = {"name": USERS, "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True}
 
 _FIRST_FOREIGN_USER = 10_000
-"""Users of images have lower IDs than this. IDs that a cluster gives out are higher."""
+"""Users of images have lower IDs than this; IDs that a cluster assigns are higher."""
 _PORT_START = "net.ipv4.ip_unprivileged_port_start"
 
 
 def lacks_user(role: Role) -> bool:
-    """Whether ssh and sshd would not run because the image's /etc/passwd lacks the role's user."""
+    """Return whether ssh and sshd would fail because the image's passwd lacks the role's user."""
     mounts = role.template.main_container.get("volumeMounts", ())
     paths = {str(mount["mountPath"]).rstrip("/") for mount in mounts}
     foreign = (role.template.user or 0) >= _FIRST_FOREIGN_USER
@@ -131,20 +131,20 @@ def lacks_user(role: Role) -> bool:
 
 
 def passwd_script(ssh: SshCredentials) -> str:
-    """The script that writes the image's passwd file with the user that runs it."""
+    """Return the script that writes the image's passwd file plus the current user."""
     home = ssh.mount_path.rstrip("/").rpartition("/")[0] or "/"
     entry = f'echo "etcompile:x:$(id -u):$(id -g)::{home}:/bin/sh"'
     return f"{{ cat /etc/passwd; id -un >/dev/null 2>&1 || {entry}; }} > {USERS_PATH}/passwd"
 
 
 def sysctls(role: Role, ssh: SshCredentials | None) -> list[dict[str, Any]] | None:
-    """The sysctls of a Pod whose sshd needs one to listen on port 22 without root; else None."""
+    """Return the sysctls of a Pod whose sshd needs one for port 22 without root; else None."""
     spec = role.template.spec
-    own = spec.get("securityContext", {}).get("sysctls") or []
-    chosen = spec.get("hostNetwork") or any(sysctl["name"] == _PORT_START for sysctl in own)
+    sysctls = spec.get("securityContext", {}).get("sysctls") or []
+    chosen = spec.get("hostNetwork") or any(sysctl["name"] == _PORT_START for sysctl in sysctls)
     if chosen or role.privileged_ssh_port(ssh) is None:
         return None
-    return [*own, {"name": _PORT_START, "value": "0"}]
+    return [*sysctls, {"name": _PORT_START, "value": "0"}]
 
 
 # The container that checks a node -----------------------------------------------------------------
@@ -159,25 +159,25 @@ _SAME = (
     "securityContext",
     "volumeDevices",
 )
-"""The fields of the main container that its preflight has as well."""
+"""Fields of the main container that its preflight shares."""
 _OURS = frozenset({SCRIPTS, HOSTS, STATUS, RUN_STATE})
 _GPU = "nvidia.com/gpu"
 
 
 def with_preflight(job: Job, objects: Sequence[Object]) -> tuple[Object, ...]:
-    """Objects of a job, whose Pods ask first where the job wants it."""
+    """Add the preflight container to the Pods of a job, if it has one."""
     if job.preflight is None:
         return tuple(objects)
-    asking = []
+    result = []
     for value in objects:
         if value["kind"] == "Job":
-            template = _asking(job, value["spec"]["template"])
+            template = _checked(job, value["spec"]["template"])
             value = {**value, "spec": {**value["spec"], "template": template}}  # noqa: PLW2901
-        asking.append(_asking(job, value) if value["kind"] == "Pod" else value)
-    return tuple(asking)
+        result.append(_checked(job, value) if value["kind"] == "Pod" else value)
+    return tuple(result)
 
 
-def _asking(job: Job, pod: Object) -> Object:
+def _checked(job: Job, pod: Object) -> Object:
     role = job.role((pod["metadata"].get("labels") or {}).get(ROLE_LABEL, ""))
     if job.preflight is None or role is None or role.name not in job.preflight.roles:
         return pod
@@ -185,12 +185,12 @@ def _asking(job: Job, pod: Object) -> Object:
     main = next((c for c in spec["containers"] if c["name"] == role.template.main), None)
     inits = [*spec.get("initContainers", ())]
     if main is None or any(container["name"] == PREFLIGHT for container in inits):
-        return pod  # an overlay has its own
-    # What runs beside all others, such as a proxy, is there before them.
+        return pod  # an overlay added another
+    # Sidecars, such as a proxy, start before it.
     first = next((n for n, c in enumerate(inits) if c.get("restartPolicy") != "Always"), len(inits))
     resources = main.get("resources") or {}
     gpus = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.get(_GPU, 0)
-    # Of our own volumes it needs the scripts alone.
+    # Of our volumes it needs only the scripts.
     mounts = [m for m in main.get("volumeMounts", ()) if m["name"] not in _OURS]
     mounts.append({"name": SCRIPTS, "mountPath": SCRIPTS_PATH, "readOnly": True})
     container = {

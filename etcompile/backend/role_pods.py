@@ -1,9 +1,9 @@
-"""The Pods of a role.
+"""Build the Pods of a role.
 
-A role's Pods differ in their names, a label or two and at most the host name, so the Pod is
-built once and stamped for each replica. What goes into it, in the order in which the source
-operators append it: the user's template, what the kind promises (`Role`), then etcompile's
-own: gate, run-once guard, resident wrapper and the volumes of the run-time protocol.
+A role's Pods differ in their names, a label or two and at most the host name, so the Pod is built
+once and copied for each replica. Its parts come in the order in which the source operators append
+them: the user's template, what the kind adds (`Role`), then what etcompile adds: gate, run-once
+guard, resident wrapper and the volumes of the run-time protocol.
 """
 
 import functools
@@ -59,43 +59,43 @@ from etcompile.model.protocol import (
 from etcompile.model.supervision import is_supervised
 
 _SMALL = {"cpu": "100m", "memory": "64Mi"}
-"""Resources of our own init containers: a namespace with a quota refuses Pods without any."""
+"""Resources of our init containers: a namespace with a quota refuses Pods without any."""
 _PROBES = {"cpu": "1", "memory": "512Mi"}
-"""Limits of a gate, which probes many hosts at once: in 64Mi a few kubectl or Python starve."""
+"""Limits of a gate, which probes many hosts at once: a few kubectl or Python exceed 64Mi."""
 
 _REPLACES_PODS_BY_POLICY = 29
 """The minor version since which Jobs have `podReplacementPolicy` without a feature gate."""
 
 
 def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
-    """The role's Pods, one for each member, or the Jobs that make them."""
+    """Return the role's Pods, one for each member, or the Jobs that make them."""
     spec = _spec(job, role, settings)
     notes = role.template.annotations.items()
     annotations = {key: text for key, text in notes if key not in POD_ANNOTATIONS}
     annotations[SPEC_HASH] = spec_hash(job)
-    own = identity_labels(job, role)
-    # What its author wrote stays, unless it is an identity: the operators overwrite those, too.
+    identity = identity_labels(job, role)
+    # The author's labels stay, except identities, which the operators overwrite as well.
     written = {k: v for k, v in role.template.labels.items() if k not in RESERVED_LABELS}
     common = {**recommended_labels(job, role), **written}
     suffix = domain(job, settings)
-    # What differs from one replica's PodSpec to the next: its name and its variables.
+    # PodSpecs of replicas differ in host name and variables only.
     same = not any(isinstance(env, IndexedEnv) or env.of != "all" for env in role.additions.env)
     containers: list[dict[str, Any]] = []
     pods = []
     for member in role.members:
         name, host = role.pod_name(member), role.host_name(member)
-        # A Pod is its host to itself, too: launchers compare the names.
+        # The Pod's own host name is the same name: launchers compare them.
         named = job.is_behind_one_service(settings.services) or (
             role.naming.pod_stem and "hostname" not in spec
         )
         indexes = {**pod_labels(role, member), **index_labels(role, member)}
-        labels = {**common, **member.labels, **own, **indexes}
+        labels = {**common, **member.labels, **identity, **indexes}
         stamped = {**spec, "hostname": host} if named else spec
         if role.additions.env:
             if not containers or not same:
                 containers = _containers(role, spec["containers"], member, suffix)
             stamped = {**stamped, "containers": containers}
-        stamped = _with_own_sizes(role, stamped, member)
+        stamped = _sized(role, stamped, member)
         noted = annotations
         if role.labels.annotated and role.labels.index in indexes:
             noted = {**annotations, role.labels.index: indexes[role.labels.index]}
@@ -115,7 +115,7 @@ def _batch_job(
 ) -> dict[str, Any]:
     limits = {"backoffLimit": batch.backoff_limit, "activeDeadlineSeconds": batch.deadline}
     minor = int(settings.kubernetes_version.partition(".")[2])
-    # Hosts know the launcher by its name: the next Pod must not start before the last is gone.
+    # Hosts know the launcher by its name, so the next Pod must not start before the last is gone.
     policy = {"podReplacementPolicy": "Failed"} if minor >= _REPLACES_PODS_BY_POLICY else {}
     return {
         "apiVersion": "batch/v1",
@@ -136,7 +136,7 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
     main = _main(job, role)
     spec["restartPolicy"] = role.recovery.pod_restart
     if role.recovery.deadline is not None:
-        # A Pod cannot have none at all, as a job can that is to end at once.
+        # A job may be configured to end at once, but a Pod needs at least one second.
         deadline = max(role.recovery.deadline, 1)
         spec["activeDeadlineSeconds"] = min(deadline, spec.get("activeDeadlineSeconds", deadline))
     spec["containers"] = [
@@ -166,7 +166,7 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
     if job.is_behind_one_service(settings.services):
         spec["subdomain"] = service_name(job)
         if job.has_bare_names or not job.service:
-            # So that bare host names resolve under one Service.
+            # Bare host names resolve under the shared Service.
             search = f"{service_name(job)}.{job.namespace}.svc.{settings.cluster_domain}"
             dns = spec.get("dnsConfig", {})
             spec["dnsConfig"] = {**dns, "searches": [*dns.get("searches", ()), search]}
@@ -174,7 +174,7 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
 
 
 def credentials(job: Job, role: Role) -> SshCredentials | None:
-    """The key pair that the Pods of a role have, if they have one."""
+    """Return the key pair of the Pods of a role, if they have one."""
     ssh = job.credentials
     return ssh if ssh and ssh.is_for(role.name) else None
 
@@ -182,8 +182,8 @@ def credentials(job: Job, role: Role) -> SshCredentials | None:
 _UNBUFFERED = {"name": "PYTHONUNBUFFERED", "value": "1"}
 """Python writes a buffered stdout after the traceback that ends it, or never if it is killed."""
 _LAST_LINES = "FallbackToLogsOnError"
-"""A container that fails leaves its last lines in the Pod's status: whoever looks needs no right to
-read logs, and the watcher keeps them when the Pod goes (`etcompile.failures`)."""
+"""A container that fails leaves its last lines in the Pod's status. Reading them needs no right to
+logs, and the watcher records them when the Pod goes (`etcompile.failures`)."""
 
 
 def _with_last_lines(container: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
     if (in_place := job.run.in_place) and is_supervised(job, role):
         port = in_place.port
         main["ports"] = [*main.get("ports", ()), {"name": "supervisor", "containerPort": port}]
-        # It is ready while its command runs, as its supervisor says.
+        # Its supervisor reports it as ready while its command runs.
         probe = {"httpGet": {"path": "/ready", "port": port}, "periodSeconds": 2}
         main.setdefault("readinessProbe", {**probe, "failureThreshold": 1})
         mounts.append(_mount(Mount(RUN_STATE, RUN_STATE_PATH)))
@@ -222,7 +222,7 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
         main["command"] = ["sh", f"{SCRIPTS_PATH}/{job_config.WORKER}"]
         main.pop("args", None)
         if ssh and ssh.port and role.additions.resident and role.additions.resident.ssh:
-            # Running is not ready: sshd may not listen yet (reference defect 31).
+            # A running Pod is not ready: sshd may not listen yet (reference defect 31).
             listens = {"tcpSocket": {"port": ssh.port}, "periodSeconds": 2}
             main.setdefault("readinessProbe", listens)
     elif before := job_config.wrapped(job, role):
@@ -234,13 +234,9 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
 def _containers(
     role: Role, containers: Sequence[dict[str, Any]], member: Member, domain: str
 ) -> list[dict[str, Any]]:
-    """The containers of a replica: the user's variables, then ours.
+    """Return the containers of a replica, with the user's variables, then ours.
 
-    One of ours replaces a user's of the same name, unless the source operator would not have set
-    it: there the user's counts.
-
-    Args:
-        domain: What makes a host's bare name one that resolves from anywhere.
+    Ours replaces the user's of the same name, unless the source operator would leave that alone.
     """
     ours: list[dict[str, Any]] = []
     for env in role.additions.env:
@@ -269,19 +265,22 @@ def _containers(
 
 @functools.lru_cache(maxsize=256)
 def _variable(name: str, value: str) -> dict[str, Any]:
-    """A variable that all replicas have: one object, which is written once."""
+    """Return a variable that all replicas share, as one object that is written once."""
     return {"name": name, "value": value}
 
 
-def _with_own_sizes(role: Role, spec: dict[str, Any], member: Member) -> dict[str, Any]:
-    """The PodSpec of a replica with the sizes and the priority that it has of its own."""
+def _sized(role: Role, spec: dict[str, Any], member: Member) -> dict[str, Any]:
+    """Return the PodSpec of a replica with the sizes and the priority of that replica."""
     if member.resources:
         sized = []
         for container in spec["containers"]:
             if container["name"] == role.template.main:
-                own = container.get("resources", {})
-                sizes = {f: {**own.get(f, {}), **member.resources} for f in ("limits", "requests")}
-                container = {**container, "resources": {**own, **sizes}}  # noqa: PLW2901
+                before = container.get("resources", {})
+                sizes = {
+                    field: {**before.get(field, {}), **member.resources}
+                    for field in ("limits", "requests")
+                }
+                container = {**container, "resources": {**before, **sizes}}  # noqa: PLW2901
             sized.append(container)
         spec = {**spec, "containers": sized}
     if priority := role.additions.priority:
@@ -291,7 +290,7 @@ def _with_own_sizes(role: Role, spec: dict[str, Any], member: Member) -> dict[st
 
 
 def _protocol_mounts(job: Job, role: Role) -> list[Mount]:
-    """The volumes of the run-time protocol that the main container reads."""
+    """Return the volumes of the run-time protocol that the main container reads."""
     if role.is_resident:
         return [Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH)]
     hosts = [Mount(HOSTS, HOSTS_PATH)] if role.additions.reads_hosts else []
@@ -306,7 +305,7 @@ def _protocol_mounts(job: Job, role: Role) -> list[Mount]:
 def _init_containers(
     job: Job, role: Role, settings: Settings
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Ours that come before the user's, and the gate that comes after them, if there is one."""
+    """Return our init containers before the user's, and those after them: the gate, if any."""
     images = {"init": settings.init_image, "kubectl": settings.kubectl_image}
     before = [
         _init(
@@ -332,8 +331,8 @@ def _init_containers(
     if gate is None:
         return before, []
     hosts = [Mount(HOSTS, HOSTS_PATH)] if job_config.enough_hosts(job, role, settings) else []
-    own = (scripts, *hosts, Mount(STATUS, STATUS_PATH))
-    mounts = [*(_mount(mount) for mount in gate.mounts), *(_read_only(mount) for mount in own)]
+    protocol = (scripts, *hosts, Mount(STATUS, STATUS_PATH))
+    mounts = [*map(_mount, gate.mounts), *map(_read_only, protocol)]
     command = ["sh", f"{SCRIPTS_PATH}/{job_config.gate_script(job, role)}"]
     return before, [_init(role, gate.name, command, mounts, _PROBES, requests=_SMALL)]
 
@@ -347,11 +346,11 @@ def _init(
     image: str | None = None,
     requests: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """An init container of ours; its requests are its limits unless they are given.
+    """Return an init container of ours; requests default to the limits.
 
-    It runs as the main container's user, so that what it writes can be read there (reference
-    defect 29), and from the main container's image unless another is configured: that one is
-    on the node anyway.
+    It runs as the main container's user, so that this user can read what it writes (reference
+    defect 29), and from the main container's image unless another is configured, because that one
+    is on the node anyway.
     """
     main = role.template.main_container
     pull = "IfNotPresent" if image else main.get("imagePullPolicy", "IfNotPresent")
@@ -374,7 +373,7 @@ def _init(
 _HOME = f"{SSH}-home"
 _CSI_DRIVER = "secrets-store.csi.k8s.io"
 _READABLE_KEY_MODE = 0o444
-"""For a container that copies them: whoever it runs as can read them there, and only there."""
+"""For a container that copies keys and may run as any user."""
 
 
 def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
@@ -384,7 +383,7 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
         source = {"configMap": {"name": job.config_name, "items": files}}
         volumes.append({"name": volume.name, **(source if files else {"emptyDir": {}})})
     if ssh := credentials(job, role):
-        # A kind with a name for it has it first.
+        # A kind that names the volume has it first.
         volumes.insert(0 if ssh.volume else len(volumes), _secret_volume(role, ssh))
         if ssh.copied:
             volumes.append({"name": _HOME, "emptyDir": {}})
@@ -426,13 +425,13 @@ def _scripts_volume(job: Job, role: Role) -> dict[str, Any] | None:
             "index": f"labels['{INDEX_LABEL}']",
         }
     items = [{"key": script, "path": script} for script in scripts]
-    own = [
+    fields = [
         {"path": file, "fieldRef": {"fieldPath": f"metadata.{field}"}}
         for file, field in facts.items()
     ]
     sources = [
         {"configMap": {"name": job.config_name, "items": items}},
-        {"downwardAPI": {"items": own}},
+        {"downwardAPI": {"items": fields}},
     ]
     return {"name": SCRIPTS, "projected": {"sources": sources}}
 
@@ -462,12 +461,12 @@ def _secret_volume(role: Role, ssh: SshCredentials) -> dict[str, Any]:
 
 
 def _ssh_volume(role: Role, ssh: SshCredentials) -> str:
-    """The Secret's name, as upstream, unless the volume cannot have it (reference defect 17)."""
+    """Return the Secret's name, as upstream, unless no volume can have it (reference defect 17)."""
     if ssh.volume:
         return ssh.volume
-    own = {SCRIPTS, HOSTS, STATUS, RUN_STATE, _HOME}
-    own |= {volume.name for volume in role.additions.volumes}
-    names = own | {volume["name"] for volume in role.template.spec.get("volumes", ())}
+    ours = {SCRIPTS, HOSTS, STATUS, RUN_STATE, _HOME}
+    ours |= {volume.name for volume in role.additions.volumes}
+    names = ours | {volume["name"] for volume in role.template.spec.get("volumes", ())}
     return SSH if "." in ssh.secret or len(ssh.secret) > 63 or ssh.secret in names else ssh.secret
 
 

@@ -1,8 +1,8 @@
-"""Where a job's ssh key pair comes from: the credentials of its Pods, and the objects behind them.
+"""Provide a job's ssh key pair: the credentials of its Pods, and the objects behind them.
 
-No way puts a private key in the clear into the output: render is not a secret store
-(reference/gitops.md 5). What only the outside has, a ciphertext or the parameters of a provider,
-is left out here and filled in by `etcompile.compiler.keysource`.
+No mode puts a private key in the clear into the output: render is not a secret store
+(reference/gitops.md 5). Ciphertexts and the parameters of a provider are left out here;
+`etcompile.compiler.keysource` fills them in.
 """
 
 from typing import Any
@@ -22,10 +22,9 @@ Objects = list[dict[str, Any]]
 
 
 def resolve(job: Job, mode: SecretMode) -> tuple[Job, Objects]:
-    """The job with its credentials as the mode has them, and the objects that provide them.
+    """Return the job with its credentials in this mode, and the objects that provide them.
 
-    Credentials that the job's author named are left alone: the author knows better than a
-    setting for all jobs.
+    Credentials that the job names stay: they are more specific than a setting for all jobs.
     """
     ssh = job.credentials
     if ssh is None or not ssh.owned:
@@ -39,14 +38,14 @@ def resolve(job: Job, mode: SecretMode) -> tuple[Job, Objects]:
         case "external":
             objects = _external(job, ssh, mode)
         case "sealed" | "sops":
-            # Nobody can take a key pair from one recipient to another without the private key of
-            # the first, so a new run must not depend on the pair of the last.
+            # A key pair cannot be re-encrypted for another recipient without the private key of
+            # the first, so each run has its own pair.
             if job.run_id:
                 ssh = structs.replace(ssh, secret=f"{ssh.secret}-{job.run_id}")
             objects = [_sealed(job, ssh, mode) if mode.kind == "sealed" else _secret(job, ssh)]
         case "csi":
-            # The driver neither renames files nor sets their mode, and ssh wants both: so they are
-            # copied.
+            # The driver neither renames files nor sets their mode, and ssh needs both, so an init
+            # container copies them.
             named = mode.name if mode.name and not mode.file else ssh.secret
             ssh = structs.replace(ssh, provider_class=named, copied=True)
             if mode.file:
@@ -61,7 +60,7 @@ def resolve(job: Job, mode: SecretMode) -> tuple[Job, Objects]:
 
 
 def generated(job: Job, mode: SecretMode) -> Objects:
-    """What is made in the cluster, outside of the output, without its keys."""
+    """Return the objects that are created only in the cluster, without their keys."""
     ssh = job.credentials
     if ssh is None or not ssh.owned or mode.kind != "runtime":
         return []
@@ -69,7 +68,7 @@ def generated(job: Job, mode: SecretMode) -> Objects:
 
 
 def namespace_reason(job: Job, mode: SecretMode) -> str | None:
-    """Why the mode must know the job's namespace; None if it need not."""
+    """Say why the mode needs the job's namespace; None if it does not."""
     ssh = job.credentials
     if ssh is not None and ssh.owned and mode.kind == "sealed" and mode.scope != "cluster-wide":
         return "its key pair is sealed for one"
@@ -77,9 +76,9 @@ def namespace_reason(job: Job, mode: SecretMode) -> str | None:
 
 
 def _secret(job: Job, ssh: SshCredentials) -> dict[str, Any]:
-    """The Secret without its data. It is immutable: a new key would cut a running job in two.
+    """Return the Secret without data. It is immutable: a new key would break a running job.
 
-    The annotation says which keys it is to get; only who creates the Secret ever holds them.
+    The annotation says which keys it will get; only its creator ever holds them.
     """
     annotations = {KEY_PAIR: key_pair(ssh).annotation}
     return {
@@ -92,11 +91,11 @@ def _secret(job: Job, ssh: SshCredentials) -> dict[str, Any]:
 
 
 def _sealed(job: Job, ssh: SshCredentials, mode: SecretMode) -> dict[str, Any]:
-    """A SealedSecret without ciphertexts, of which its controller makes the Secret."""
+    """Return a SealedSecret without ciphertexts, from which its controller makes the Secret."""
     secret = _secret(job, ssh)
     wide = {} if mode.scope == "strict" else {_SEALED_SCOPE.format(scope=mode.scope): "true"}
     annotations = {**secret["metadata"]["annotations"], **wide}
-    # As kubeseal does, in both places: the controller reads the first, a second look the other.
+    # In both places, as kubeseal does: the controller decrypts by the first, validates the second.
     marked = {"annotations": wide} if wide else {}
     return {
         "apiVersion": "bitnami.com/v1alpha1",
@@ -114,9 +113,9 @@ def _sealed(job: Job, ssh: SshCredentials, mode: SecretMode) -> dict[str, Any]:
 
 
 def _external(job: Job, ssh: SshCredentials, mode: SecretMode) -> Objects:
-    """An ExternalSecret; and an SSHKey generator, if no store is named that has the key pair.
+    """Return an ExternalSecret, and an SSHKey generator if the mode names no store.
 
-    The Secret has the keys that the Pods expect, so that they are the same in every mode.
+    The Secret has the keys that the Pods expect, so that Pods are the same in every mode.
     """
     name, labels = f"{job.name}-ssh", job_labels(job)
     objects: Objects = []

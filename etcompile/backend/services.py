@@ -1,8 +1,7 @@
-"""Headless Services, so that replicas have names before they have addresses.
+"""Build headless Services, which give replicas names before they have addresses.
 
-One per replica gives it the bare name that source systems write into host lists. One for the
-whole job is cheaper in a large cluster; the bare names then resolve through a search domain
-that `pods` adds.
+One per replica gives it the bare name that source systems write into host lists. One for the whole
+job is cheaper in a large cluster; bare names then resolve through a search domain in the Pods.
 """
 
 from collections.abc import Iterable
@@ -13,9 +12,9 @@ from etcompile.model import Job, Port, Role, Settings
 
 
 def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
-    """The Services of a job: one for each replica with ports, or one for all.
+    """Return the Services of a job: one for each replica with ports, or one for all.
 
-    That of a role which has one of its own is always there.
+    A role that names a Service always has that one.
     """
     services = []
     for role in job.roles:
@@ -40,8 +39,8 @@ def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
         for member in role.members:
             indexes = place_labels(role, member)
             meta = metadata(job, role.host_name(member), {**labels, **indexes})
-            own = {index: indexes[index]} if index and index in indexes else {}
-            services.append(_service(role, meta, {**selected, **own}, entries))
+            place = {index: indexes[index]} if index and index in indexes else {}
+            services.append(_service(role, meta, {**selected, **place}, entries))
     return services
 
 
@@ -53,21 +52,20 @@ def names(job: Job, settings: Settings) -> frozenset[str]:
 
 
 def service_name(job: Job) -> str:
-    """The name of the one Service that all of a job's Pods share."""
     return job.service.name if job.service else job.name
 
 
 def domain(job: Job, settings: Settings) -> str:
-    """What makes a host's bare name one that resolves from any namespace: `.NS.svc`."""
+    """Return the suffix with which a host's bare name resolves from any namespace: `.NS.svc`."""
     service = f".{service_name(job)}" if job.is_behind_one_service(settings.services) else ""
     return f"{service}.{job.namespace}.svc"
 
 
 def port_entry(port: Port, number: str) -> dict[str, Any]:
-    """A port as Kubernetes spells it, without the protocol that goes without saying.
+    """Return a port as Kubernetes writes it, without the protocol if it is TCP.
 
     Args:
-        number: The field of its number: `port` of a Service, `containerPort` of a container.
+        number: The field for its number: `port` of a Service, `containerPort` of a container.
     """
     protocol = {} if port.protocol == "TCP" else {"protocol": port.protocol}
     return {"name": port.name, number: port.number, **protocol}
@@ -80,14 +78,14 @@ def _entries(ports: Iterable[Port]) -> list[dict[str, Any]]:
 def _service(
     role: Role | None, meta: dict[str, Any], selected: dict[str, str], entries: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """A headless Service; one of a role with a stable address has an address.
+    """Return a headless Service, or one with an address for a role with a stable address.
 
-    Clients need not look that up again when its Pod is another.
+    Clients of a stable address need not look it up again when the Pod is replaced.
     """
     spec: dict[str, Any] = {"selector": selected, "ports": entries}
     if role is None or not role.naming.stable_address:
-        # A peer must be found while it starts: the launcher's gate asks whether it is ready, not
-        # DNS (reference/et-operator.md 6, defect 31).
+        # A peer must be resolved before it is ready: the launcher's gate checks readiness itself,
+        # not through DNS (reference/et-operator.md 6, defect 31).
         headless = {"clusterIP": "None", "publishNotReadyAddresses": True}
         spec = {**headless, "selector": selected, **({"ports": entries} if entries else {})}
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}

@@ -94,7 +94,7 @@ def _patched(
     if edits:
         from etcompile.overlays import object_patches  # noqa: PLC0415 - few runs have overlays
 
-        labels = backend.own_labels(job)
+        labels = backend.protected_labels(job)
         patched = object_patches.patched_objects(objects, edits, protected_labels=labels)
     if job.preflight is None:
         return patched

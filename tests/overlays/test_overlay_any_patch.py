@@ -80,7 +80,7 @@ def test_any_patch_is_applied_or_refused(given: Any) -> None:
     value = yaml.safe_load(config["data"]["job.yaml"])
     job, chosen = read_stored(value)
     made = backend.lower(job, chosen, backend.Texts(None), emit.to_yaml(value))
-    own_labels = backend.own_labels(job)
+    own_labels = backend.protected_labels(job)
     again = patched_objects(made, read_patches(value), protected_labels=own_labels)
     for one in again.objects:
         if one["kind"] in ("Pod", "Service"):

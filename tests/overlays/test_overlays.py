@@ -484,7 +484,7 @@ def test_a_replacement_compiled_from_the_stored_job_equals_the_rendered_one(give
     value = stored(objects)
     job, settings = read_stored(value)
     made = backend.lower(job, settings, backend.Texts(None), emit.to_yaml(value))
-    own_labels = backend.own_labels(job)
+    own_labels = backend.protected_labels(job)
     again = patched_objects(made, read_patches(value), protected_labels=own_labels)
     assert not again.diagnostics
     for one in again.objects:

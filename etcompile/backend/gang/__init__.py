@@ -1,8 +1,8 @@
-"""Gang schedulers, which start all Pods that a job needs, or none.
+"""Add gang schedulers, which start all Pods that a job needs, or none.
 
-A scheduler is a row of `etcompile.model.schedulers`, and an entry of `SCHEDULERS` in a module of
-this package. What it needs to know of a job is in `group`; `scheduler` makes Pods its own,
-`gang_checks` finds what would make it wait for ever. Without a scheduler none of them is imported.
+A scheduler is a row of `etcompile.model.schedulers` and an entry of `SCHEDULERS` in a module of
+this package. `group` describes a job's gang, `scheduler` marks its Pods as members, `gang_checks`
+reports what would make it wait for ever. Without a scheduler none of them is imported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,18 +23,17 @@ __all__ = ["ganged", "members", "needs", "problems", "scheduler_of", "suited"]
 
 
 _MODULES = {"coscheduling": "podgroups", "koordinator": "podgroups", "volcano": "podgroups"}
-"""The modules of schedulers that have none of their own name."""
+"""Schedulers whose module has another name."""
 
 
 def scheduler_of(name: str) -> "Scheduler":
-    """The scheduler that a setting names."""
     module = import_module(f"{__name__}.{_MODULES.get(name, name)}")
     schedulers: Mapping[str, Scheduler] = module.SCHEDULERS
     return schedulers[name]
 
 
 def suited(job: Job, settings: Settings) -> Job:
-    """The job as its scheduler can have it: without Jobs, where it takes Pods only."""
+    """Return the job in a form that its scheduler supports: without Jobs if it groups Pods only."""
     if settings.gang == "none" or not scheduler_of(settings.gang).plain_pods:
         return job
     roles = []
@@ -47,24 +46,24 @@ def suited(job: Job, settings: Settings) -> Job:
 
 
 def ganged(job: Job, settings: Settings, objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The objects of a job with those that describe its gang, and its Pods as members of it."""
+    """Return a job's objects with its gang added and its Pods marked as members."""
     if settings.gang == "none":
         return list(objects)
     from etcompile.backend.gang.scheduler import Marks  # noqa: PLC0415 - only a gang needs it
 
     scheduler = scheduler_of(settings.gang)
     marks = Marks(job, settings, scheduler, objects)
-    own = [] if job.run.suspended else scheduler.objects(marks.group)
-    return [*own, *map(marks.on, objects)]
+    gang = [] if job.run.suspended else scheduler.objects(marks.group)
+    return [*gang, *map(marks.on, objects)]
 
 
 def members(
     job: Job, settings: Settings, pods: Sequence[Object], samples: Sequence[Object]
 ) -> list[dict[str, Any]]:
-    """Some Pods of a job as members of its gang, as `ganged` has them among all its objects.
+    """Mark some Pods of a job as members of its gang, as `ganged` does among all its objects.
 
     Args:
-        samples: A Pod of each role and of each size: what the gang asks for depends on all.
+        samples: A Pod of each role and size: together they determine what the gang requests.
     """
     from etcompile.backend.gang.scheduler import Marks  # noqa: PLC0415 - only a gang needs it
 
@@ -78,9 +77,9 @@ def problems(
     objects: Sequence[Object],
     changed: Sequence[Source] = (),
 ) -> list[Diagnostic]:
-    """What would keep a gang from starting, or be ignored."""
-    # What other schedulers than the chosen one would have to read. Of thousands of Pods, only those
-    # that an overlay changed have other keys than their template.
+    """Report what would keep a gang from starting, and marks that no scheduler reads."""
+    # Of thousands of Pods, only those that an overlay changed can have other keys than their
+    # template.
     of_job = any(scheduler_keys(job.gang.labels)) or any(scheduler_keys(job.gang.annotations))
     templates = [role.template for role in job.roles]
     unread: list[Diagnostic] = []
@@ -102,7 +101,7 @@ def problems(
 
 
 def needs(job: Job, settings: Settings, objects: Sequence[Object]) -> tuple[str, ...]:
-    """What must be in the cluster for a job's gang, which nobody can see from here."""
+    """Return what a job's gang needs in the cluster and nobody can check from here."""
     if settings.gang == "none":
         return ()
     from etcompile.backend.gang import group  # noqa: PLC0415 - only a gang needs it

@@ -1,10 +1,10 @@
-"""What would keep a gang from ever starting, or would be ignored, seen before it is applied.
+"""Report what would keep a gang from starting, or would be ignored, before it is applied.
 
-The rules that hold for every scheduler (reference/gang-scheduling.md 10); those of one scheduler
-are in its module. They look at the objects as they are written, overlays included; a problem stands
-where the Pod template has it. The MPI Operator replaces the scheduler of a template, the Training
-Operator keeps it with a Warning event (reference/training-operator.md 2.5,
-reference/mpi-operator-v2.md 3.8): there is no operator here that could emit one.
+These rules hold for every scheduler (reference/gang-scheduling.md 10); rules of one scheduler are
+in its module. They check the written objects, overlays included; a diagnostic points to the Pod
+template. The MPI Operator replaces the scheduler of a template, the Training Operator preserves it
+and emits a Warning event (reference/training-operator.md 2.5, reference/mpi-operator-v2.md 3.8);
+here a diagnostic takes its place.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +25,11 @@ from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS, SCHEDULE
 _DEFAULT = "default-scheduler"
 _NO_CLASS = "none"
 _NEEDED = ("cpu", "memory")
-"""What every container should ask for: Pods without are counted wrongly, or not at all."""
+"""Resources that every container should request; schedulers miscount Pods without them."""
 _QUEUES = {*QUEUE_LABELS, *QUEUE_ANNOTATIONS}
-"""Keys that another rule is about."""
+"""Keys that another rule checks."""
 _LONGEST = 60
-"""Characters of a value that a message shows."""
+"""Characters of a value in a message."""
 _SHAPING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName", "overhead")
 _TITLES = {
     "minimum": "minimum",
@@ -46,7 +46,7 @@ _TITLES = {
 
 
 def unused_without_scheduler(job: Job) -> list[Diagnostic]:
-    """A warning for a job that wants something of a gang scheduler, where none is chosen."""
+    """Warn of a job with settings for a gang scheduler if none is chosen."""
     origin = next(iter(job.gang.origins.values()))
     path = origin.path
     if path[-2:-1] == ("annotations",):
@@ -55,7 +55,7 @@ def unused_without_scheduler(job: Job) -> list[Diagnostic]:
         path = path[:-1]
         where = dotted(path)
     else:
-        where = dotted(path[1:])  # of the runtime of a TrainJob, whose file the place names
+        where = dotted(path[1:])  # in the runtime of a TrainJob, whose file the place names
     advice = "choose the cluster's with --gang, or in an overlay"
     reason = "no gang scheduler is chosen"
     place = origin.source.locate(path, key=True)
@@ -64,14 +64,13 @@ def unused_without_scheduler(job: Job) -> list[Diagnostic]:
 
 
 def check(group: Group, scheduler: Scheduler) -> list[Diagnostic]:
-    """What is wrong with the gang of a job."""
     problems = []
     for field, origin in group.intent.origins.items():
         if reason := scheduler.unused.get(field):
             facts = {"field": _TITLES[field], "scheduler": scheduler.title, "reason": reason}
             problems.append(diagnose(codes.GANG_FIELD, origin.locate(), **facts))
     problems += _names(group, scheduler)
-    # A warning for each place that names another queue than the one that the gang waits in.
+    # Warn of each place that names another queue than the effective one.
     for claim in group.claims[1:]:
         first = group.claims[0]
         if claim.queue != first.queue:
@@ -116,7 +115,7 @@ def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
 
 def _size(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     place = _place(group, "minimum")
-    there = sum(1 for _ in pod_specs(group.objects))
+    present = sum(1 for _ in pod_specs(group.objects))
     leading = sum(len(share.role.members) for share in group.shares if share.first)
     minimum = group.intent.minimum
     facts = None
@@ -126,8 +125,8 @@ def _size(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     size = minimum if minimum is not None and minimum < 1 else group.minimum
     if size < 1:
         facts = f"a gang of {size} Pods is none", "raise it, or remove it"
-    elif size > there:
-        facts = f"it waits for {size} Pods, and has {there}", "lower it, or add replicas"
+    elif size > present:
+        facts = f"it waits for {size} Pods, and has {present}", "lower it, or add replicas"
     fixed = scheduler.resizes_since is None or group.minor < scheduler.resizes_since
     for share in group.shares if fixed and not facts else ():
         bounds = share.role.bounds
@@ -142,7 +141,7 @@ def _size(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
 
 
 def _replaced(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
-    """Marks of a gang of its author's own on Pod templates, which those of the job's replace."""
+    """Warn of the author's gang marks on Pod templates that the job's marks replace."""
     reported: set[str] = set()
     for pod, _ in pod_specs(group.objects):
         name = pod["metadata"]["labels"][ROLE_LABEL]
@@ -152,21 +151,21 @@ def _replaced(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
         reported.add(name)
         role = place.share.role
         membership, template = scheduler.membership(group, place), role.template
-        for field, given, marks in (
+        for field, texts, marks in (
             ("labels", template.labels, membership.labels),
             ("annotations", template.annotations, membership.annotations),
         ):
-            for key in sorted(marks.keys() & given.keys() - _QUEUES):
-                if given[key] != marks[key]:
+            for key in sorted(marks.keys() & texts.keys() - _QUEUES):
+                if texts[key] != marks[key]:
                     at = template.origin.locate("metadata", field, key)
                     what = f"{field.removesuffix('s')} {key}"
-                    found, wanted = excerpts(given[key], marks[key], _LONGEST)
-                    facts = {"what": what, "found": found, "role": role.name}
-                    yield diagnose(codes.GANG_MARKS_REPLACED, at, **facts, wanted=wanted)
+                    before, after = excerpts(texts[key], marks[key], _LONGEST)
+                    facts = {"what": what, "found": before, "role": role.name}
+                    yield diagnose(codes.GANG_MARKS_REPLACED, at, **facts, wanted=after)
 
 
 def _modest(group: Group) -> Iterator[Diagnostic]:
-    """One warning for all containers that do not say what they need."""
+    """Warn once of all containers that do not declare their requests."""
     silent: dict[str, list[str]] = {}
     for share in group.shares:
         for _, container in containers_of(share.spec):
@@ -201,13 +200,13 @@ def _unlike(group: Group) -> Iterator[Diagnostic]:
 
 
 def _shape(spec: Mapping[str, Any]) -> tuple[object, ...]:
-    """What schedulers tell the Pods of one role from those of another by."""
+    """Return what schedulers distinguish Pods of different roles by."""
     ports = [container.get("ports") for container in spec["containers"]]
     return (requests.requested(spec), ports, *(spec.get(field) for field in _SHAPING))
 
 
 def _torn(group: Group) -> Iterator[Diagnostic]:
-    """Pods that are created only when others run, which wait for them to be created."""
+    """Report Pods that are created only after others run, which in turn wait for them."""
     waves: dict[int, str] = {}
     for value in group.objects:
         if value["kind"] in ("Pod", "Job"):
@@ -222,7 +221,7 @@ def _torn(group: Group) -> Iterator[Diagnostic]:
 
 
 def _overtaken(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
-    """A scheduler without roles takes Pods by name: the one that leads must be among them."""
+    """Report a leading Pod that is beyond the minimum if Pods count in the order of their names."""
     named = []
     for value in group.objects:
         for pod, _ in pod_specs([value]):
@@ -261,7 +260,7 @@ def _schedulers(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
         return
     for name, roles in values.items():
         usual = wanted or scheduler.usual_name
-        # Kueue admits Pods of any scheduler; but a gang scheduler takes each of them on its own.
+        # Kueue admits Pods of any scheduler, but a gang scheduler takes each of them alone.
         is_other = name != usual if usual else name in SCHEDULER_NAMES.values()
         if not is_other:
             continue
@@ -277,10 +276,10 @@ def _schedulers(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
 
 
 def _priorities(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
-    """Different PriorityClasses in one gang: an error only where they make it wait for ever.
+    """Report different PriorityClasses in one gang; an error only if they block it for ever.
 
     Volcano and coscheduling order the Pods inside a group by their own priority, and the
-    operators make such jobs (reference/gang-scheduling.md 10, E3).
+    operators create such jobs (reference/gang-scheduling.md 10, E3).
     """
     values = _values(group, "priorityClassName", _NO_CLASS)
     if len(values) <= 1:
@@ -313,7 +312,7 @@ def _values(group: Group, field: str, default: str) -> dict[str, list[str]]:
 
 
 def _place_of_value(group: Group, field: str, value: str, roles: Sequence[str]) -> Location:
-    """Where the Pods of roles get the value of a field: in a template, or else an overlay."""
+    """Locate where the Pods of roles get the value of a field: a template, or else an overlay."""
     templates = [share.role.template for share in group.shares if share.role.name in roles]
     for template in templates:
         if template.spec.get(field) == value:

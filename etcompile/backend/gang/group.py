@@ -1,9 +1,9 @@
-"""What a job's gang comes to: who is in it, how many of each role must fit, what they ask for.
+"""Describe a job's gang: its members, how many of each role must fit, what they request.
 
-The same for every scheduler; each of them writes it in its own words. The Pods themselves are
-looked at, not the templates: init containers of ours count too (reference/gang-scheduling.md 1).
-Four places may name its queue: our annotation, the operators' `schedulingPolicy`, and a scheduler's
-own label or annotation on the job or on its Pod templates.
+The description is the same for every scheduler, and each scheduler's module writes it down
+differently. It is read from Pods, not templates, because our init containers count as well
+(reference/gang-scheduling.md 1). Four places may name the queue: our annotation, the operators'
+`schedulingPolicy`, and a scheduler's label or annotation on the job or on its Pod templates.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL
 from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS
 
 _POLICY_FIRST = "volcano"
-"""`schedulingPolicy.queue` is Volcano's queue, and counts before its annotation
+"""`schedulingPolicy.queue` is Volcano's queue, and overrides its annotation
 (reference/mpi-operator-v2.md 3.8). KAI and Kueue do not read it: they read the label of the
 owner first."""
 
@@ -34,7 +34,7 @@ class QueueKey(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What messages call it: `label kai.scheduler/queue`."""
+        """Return its name in messages: `label kai.scheduler/queue`."""
         return f"{self.field.removesuffix('s')} {self.name}"
 
 
@@ -53,7 +53,7 @@ class QueueClaim(Struct, frozen=True):
 
 
 def queue_claims(job: Job, scheduler: str) -> tuple[QueueClaim, ...]:
-    """The places of a job that name its queue, the one that counts first."""
+    """Return the places of a job that name its queue, the effective one first."""
     keys = [key for key in QUEUE_KEYS if key.scheduler == scheduler]
     ours, policy, templates = [], [], []
     if job.gang.queue is not None:
@@ -62,19 +62,19 @@ def queue_claims(job: Job, scheduler: str) -> tuple[QueueClaim, ...]:
             ours.append(QueueClaim(job.gang.queue, f"annotation {origin.path[-1]}", origin))
         else:
             policy.append(QueueClaim(job.gang.queue, dotted(origin.path), origin))
-    own = [
+    of_job = [
         QueueClaim(queue, key.title, job.origin.at("metadata", key.field, key.name))
         for key in keys
         if (queue := getattr(job.gang, key.field).get(key.name))
     ]
-    # Those of roles that come first in a gang before the workers'.
+    # Leading roles of a gang come before the workers.
     scaled = job.scaled_role or job.role("worker")
     for role in sorted(job.roles, key=lambda role: role is scaled):
         for key in keys:
             if queue := getattr(role.template, key.field).get(key.name):
                 origin = role.template.origin.at("metadata", key.field, key.name)
                 templates.append(QueueClaim(queue, f"{key.title} of {role.name}", origin))
-    ordered = [*policy, *own] if scheduler == _POLICY_FIRST else [*own, *policy]
+    ordered = [*policy, *of_job] if scheduler == _POLICY_FIRST else [*of_job, *policy]
     return (*ours, *ordered, *templates)
 
 
@@ -82,70 +82,50 @@ def queue_claims(job: Job, scheduler: str) -> tuple[QueueClaim, ...]:
 
 
 class Share(Struct, frozen=True):
-    """A role's part of a gang.
-
-    Args:
-        minimum: How many of its Pods must fit before any Pod of the gang starts.
-        first: It is filled up before the others, should the minimum not be enough for all.
-        spec: The PodSpec of its Pods, that of the first where they differ.
-        requests: What each of them asks for at most.
-        members: Its replicas by their index.
-    """
+    """A role's part of a gang."""
 
     role: Role
-    minimum: int
-    first: bool
-    spec: Mapping[str, Any]
-    requests: requests.Amounts
-    members: Mapping[int | None, Member]
+    minimum: int  # how many of its Pods must fit before any Pod of the gang starts
+    first: bool  # it is filled up before the others if the minimum does not cover all
+    spec: Mapping[str, Any]  # the PodSpec of its first Pod
+    requests: requests.Amounts  # the largest request of its Pods
+    members: Mapping[int | None, Member]  # by index
 
 
 class Place(Struct, frozen=True):
-    """A Pod's place in a gang.
-
-    Args:
-        leads: The run is what it does: it goes first.
-        core: It is one of those that must fit; else it comes when there is room.
-    """
+    """A Pod's place in a gang."""
 
     share: Share
-    leads: bool
-    core: bool
+    leads: bool  # the run depends on it, so it goes first
+    core: bool  # it must fit; others start when there is capacity
 
 
 class Group(Struct, frozen=True):
-    """A job's gang.
+    """A job's gang."""
 
-    Args:
-        name: The name of its object, or of the gang where it has none.
-        shares: Its roles, the leading ones first.
-        claims: The places that name a queue, the one that counts first.
-        changed: Those that overlays changed, one for all that are alike but for their metadata.
-    """
-
-    name: str
+    name: str  # of its object, or of the gang if there is no object
     job: Job
     intent: Gang
-    shares: tuple[Share, ...]
+    shares: tuple[Share, ...]  # leading roles first
     queue: str | None
-    claims: tuple[QueueClaim, ...]
+    claims: tuple[QueueClaim, ...]  # places that name a queue, the effective one first
     settings: Settings
     objects: Sequence[Object]
-    changed: Sequence[Source]
+    changed: Sequence[Source]  # objects that overlays changed, one per set that differs in metadata
 
     @property
     def minimum(self) -> int:
-        """How many Pods must fit before any starts, of all roles."""
+        """Return how many Pods must fit before any starts, over all roles."""
         return sum(share.minimum for share in self.shares)
 
     @property
     def minor(self) -> int:
-        """The minor version of Kubernetes."""
+        """Return the minor version of Kubernetes."""
         return int(self.settings.kubernetes_version.partition(".")[2])
 
     @property
     def resources(self) -> dict[str, str]:
-        """What must be free before any Pod starts."""
+        """Return what must be free before any Pod starts."""
         if self.intent.min_resources is not None:
             return {name: str(amount) for name, amount in self.intent.min_resources.items()}
         parts = ((share.minimum, share.requests) for share in self.shares)
@@ -153,9 +133,9 @@ class Group(Struct, frozen=True):
 
     @property
     def priority_class(self) -> str | None:
-        """The PriorityClass of the gang; None for none.
+        """Return the PriorityClass of the gang; None for none.
 
-        Where its roles have different ones, it is what the operator of the kind makes of them.
+        If its roles have different ones, the operator of the kind decides.
         """
         if self.intent.priority_class is not None:
             return self.intent.priority_class
@@ -166,20 +146,19 @@ class Group(Struct, frozen=True):
 
     @property
     def mixed(self) -> bool:
-        """Whether its Pods have different PriorityClasses."""
+        """Return whether its Pods have different PriorityClasses."""
         usual = self.intent.priority_class
         return len({share.spec.get("priorityClassName") or usual for share in self.shares}) > 1
 
     @property
     def leading_class(self) -> str | None:
-        """The PriorityClass of the role that trains, else of the first role that has one."""
+        """Return the PriorityClass of the role that trains, else of the first role with one."""
         trains = self.share(self.intent.operator.class_of or "")
         shares = (trains,) if trains else self.shares
         classes = (share.spec.get("priorityClassName") for share in shares)
         return next((name for name in classes if name), None)
 
     def share(self, role: str) -> Share | None:
-        """The part of a role."""
         return next((share for share in self.shares if share.role.name == role), None)
 
 
@@ -190,11 +169,10 @@ def group_of(
     default_queue: str | None,
     changed: Sequence[Source] = (),
 ) -> Group:
-    """The gang of a job."""
     specs: dict[str, list[Mapping[str, Any]]] = {}
     for value, spec in pod_specs(objects):
         specs.setdefault(_labels(value)[ROLE_LABEL], []).append(spec)
-    # The role that gets what the others leave: the one that scales, else the workers.
+    # This role gets what the others leave: the one that scales, else the workers.
     filled = job.scaled_role or job.role("worker")
     filled = filled or max(job.roles, key=lambda role: len(role.members))
     roles = sorted(job.roles, key=lambda role: role is filled)
@@ -207,7 +185,7 @@ def group_of(
     shares = []
     for role in roles:
         if of_role := specs.get(role.name):
-            # Of Pods that ask for more than others of their role, it is not known which come first.
+            # If Pods of a role have different requests, which come first is unknown.
             different = {id(spec): spec for spec in of_role}.values()
             highest = requests.highest(map(requests.requested, different))
             members = {member.index: member for member in role.members}
@@ -227,7 +205,7 @@ def group_of(
 
 
 def pod_specs(objects: Sequence[Object]) -> Iterator[tuple[Object, Mapping[str, Any]]]:
-    """Of each Pod, and of each Job that makes one: what has its labels, and its PodSpec."""
+    """Yield labelled Pods and Pod templates of Jobs, each with its PodSpec."""
     for value in objects:
         if value["kind"] == "Pod" and ROLE_LABEL in _labels(value):
             yield value, value["spec"]
@@ -236,7 +214,7 @@ def pod_specs(objects: Sequence[Object]) -> Iterator[tuple[Object, Mapping[str, 
 
 
 def place_of(group: Group, pod: Object) -> Place | None:
-    """The place of a Pod, or of a Job's Pod template, by its labels."""
+    """Return the place of a Pod, or of a Job's Pod template, by its labels."""
     labels = _labels(pod)
     share = group.share(labels.get(ROLE_LABEL, ""))
     if share is None:
@@ -246,8 +224,8 @@ def place_of(group: Group, pod: Object) -> Place | None:
     if member is None:
         return None
     rank = member.place or 0
-    # The run cannot begin without a role that decides on its own, whatever else is there, nor
-    # without the first of workers that decide.
+    # The run cannot begin without a role that decides alone, nor without the first of several
+    # workers that decide.
     leads = share.role.name in group.job.run.success.roles and (share.first or rank == 0)
     return Place(share, leads, rank < share.minimum)
 

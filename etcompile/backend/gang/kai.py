@@ -1,4 +1,4 @@
-"""NVIDIA KAI: a PodGroup with a subgroup for each role (reference/gang-scheduling.md 7)."""
+"""Build PodGroups of NVIDIA KAI, with a subgroup per role (reference/gang-scheduling.md 7)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,15 +24,15 @@ _TOPOLOGY = {
     "requiredTopologyLevel": "kai.scheduler/topology-required-placement",
     "preferredTopologyLevel": "kai.scheduler/topology-preferred-placement",
 }
-"""Annotations of a job that KAI's own grouper makes the group's `topologyConstraint` of."""
+"""Annotations of a job from which KAI's own grouper makes the group's `topologyConstraint`."""
 
 
 def _membership(group: Group, place: Place) -> Membership:
-    # Without a subgroup that the group knows, a Pod is left out.
+    # KAI ignores a Pod whose subgroup the group does not list.
     known = {"kai.scheduler/subgroup-name": place.share.role.name} if place.share.minimum else {}
     return Membership(
         labels={"kai.scheduler/queue": str(group.queue), **known},
-        # The grouper would make a group of its own for each Pod, or for each Job.
+        # The grouper would create a separate group for each Pod, or for each Job.
         annotations={"pod-group-name": group.name, "kai.scheduler/skip-podgrouper": "true"},
     )
 
@@ -46,7 +46,7 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     metadata = group_metadata(group, "kai", all_annotations=True, all_labels=True)
     if pool := _label(group, _NODE_POOL):
         metadata["labels"][_NODE_POOL] = pool
-    # KAI's grouper takes the PriorityClass of the first Pod that it sees.
+    # KAI's grouper uses the PriorityClass of the first Pod that it sees.
     priority, origin = group.intent.priority_class, group.intent.origins.get("priority_class")
     if origin is None or origin.path[0] == "spec":
         priority = _label(group, "priorityClassName") or priority or group.leading_class
@@ -70,7 +70,7 @@ def _objects(group: Group) -> list[dict[str, Any]]:
 
 
 def _label(group: Group, key: str) -> str | None:
-    """A label as KAI's grouper looks for it: on the job first, then on its Pods."""
+    """Return a label where KAI's grouper looks for it: on the job first, then on its Pods."""
     templates = (share.role.template.labels for share in group.shares)
     return next(
         (text for labels in (group.intent.labels, *templates) if (text := labels.get(key))), None

@@ -1,8 +1,8 @@
-"""Kueue: the Pods that must fit are a group, the others come one by one.
+"""Group the Pods that must fit for Kueue; the others are queued one by one.
 
 Variant A of reference/gang-scheduling.md 4.4. Kueue admits quota for a group of a fixed size, so
-what is beyond the minimum is not in it. A group that has finished takes no Pods, so each run
-needs a group of its own (4.5).
+Pods beyond the minimum are not in it. A finished group accepts no Pods, so each run needs a new
+group (4.5).
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _OF_PODS = (
     _TOGETHER,
     f"{_PREFIX}/safe-to-forcefully-delete",
 )
-"""Annotations that Kueue reads on each Pod, and that hold for all of a job that has them."""
+"""Annotations that Kueue reads on each Pod; on a job they hold for all of its Pods."""
 _PROVISIONING = f"provreq.{_PREFIX}"
 """The domain of annotations that become parameters of a ProvisioningRequest."""
 _RANK = f"{_PREFIX}/pod-group-pod-index"
@@ -49,37 +49,37 @@ def _membership(group: Group, place: Place) -> Membership:
         labels[_LONGEST] = longest
     if not place.core:
         return Membership(labels=labels)
-    role, own = place.share.role, place.share.role.template.annotations
+    role, notes = place.share.role, place.share.role.template.annotations
     annotations = {_TOTAL: str(group.minimum), _ROLE: role.name}
     if role.members[0].index is None:
         labels[_RANK] = "0"
     else:
         annotations[f"{_RANK}-label"] = RANK_LABEL if role.labels.rank else INDEX_LABEL
     if _together(group, place.share) and place.share.minimum > 1:
-        # The ranks of such a role begin with 1, after the other's; its labels begin with 0.
+        # The ranks of such a role begin with 1, after the other role's; its labels begin with 0.
         annotations[f"{_PREFIX}/pod-index-offset"] = "-1"
     if place.leads:
-        # The run ends with this Pod; without this its quota is held by those that only served.
+        # The run ends with this Pod. Without this, Pods that only serve keep holding its quota.
         annotations[f"{_PREFIX}/retriable-in-group"] = "false"
     of_job, label = group.intent.annotations, group.intent.topology_label
     if label and of_job.keys().isdisjoint(_TOPOLOGY):
         of_job = {**of_job, _TOPOLOGY[0]: label}
-    has_topology = not own.keys().isdisjoint(_TOPOLOGY)
+    has_topology = not notes.keys().isdisjoint(_TOPOLOGY)
     for key, value in of_job.items():
         is_read = key in _OF_PODS or key.startswith(f"{_PROVISIONING}/")
-        if is_read and key not in own and not (has_topology and key in _TOPOLOGY):
+        if is_read and key not in notes and not (has_topology and key in _TOPOLOGY):
             annotations[key] = value
     return Membership(labels={**labels, KUEUE_GROUP: group.name}, annotations=annotations)
 
 
 def _together(group: Group, share: Share) -> str | None:
-    """The name of the roles that are placed as one, if this is one of them."""
-    own = share.role.template.annotations
-    return own.get(_TOGETHER) or group.intent.annotations.get(_TOGETHER)
+    """Return the name of the roles that are placed as one, if this is one of them."""
+    annotations = share.role.template.annotations
+    return annotations.get(_TOGETHER) or group.intent.annotations.get(_TOGETHER)
 
 
 def _priority(group: Group) -> str | None:
-    """The WorkloadPriorityClass: by our annotation, or the label by which Kueue finds a job's."""
+    """Return the WorkloadPriorityClass: our annotation, else the label by which Kueue finds it."""
     return group.intent.queue_priority or group.intent.labels.get(_PRIORITY)
 
 
@@ -100,11 +100,11 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
             advice = "set it on two Pod templates, one of them of a single Pod"
             yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
     for share in group.shares:
-        there = {member.place for member in share.role.members}
-        if None in there or len(there) < share.minimum:
+        ranks = {member.place for member in share.role.members}
+        if None in ranks or len(ranks) < share.minimum:
             continue
-        # No other Pod can join the group in the place of one that is gone.
-        for rank in (rank for rank in range(share.minimum) if rank not in there):
+        # No other Pod can join the group in place of a missing one.
+        for rank in (rank for rank in range(share.minimum) if rank not in ranks):
             name = share.role.host_name(Member(rank))
             problem = f"it waits for {name}, which a scale intent removes"
             change = "change replicas in the job itself and give it another etcompile.dev/run"

@@ -1,7 +1,7 @@
-"""Kubernetes' own gangs, by its version (reference/gang-scheduling.md 5).
+"""Write the gangs of Kubernetes itself, which depend on its version.
 
-An API server that does not know the field of the Pod drops it without a word, and the Pods start
-one by one: hence a version must be given.
+reference/gang-scheduling.md 5. An API server that does not know the Pod's field drops it without a
+warning, and the Pods start one by one. Therefore a version must be configured.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from etcompile.backend.gang.scheduler import (
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 
 _WORKLOADS, _GROUPS, _BETA = 35, 36, 37
-"""The minor versions since which there are Workloads, PodGroups, and PodGroups of which the
-minimum may change."""
+"""The minor versions that introduced Workloads, PodGroups, and PodGroups whose minimum may
+change."""
 _APIS = {35: "v1alpha1", 36: "v1alpha2", 37: "v1beta1"}
 _ONLY = "all"
-"""The name of the one group inside a Workload."""
+"""Name of the only group in a Workload."""
 
 
 def _membership(group: Group, _place: Place) -> Membership:
@@ -41,11 +41,11 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     spec: dict[str, Any] = {"schedulingPolicy": gang}
     if label := group.intent.topology_label:
         spec["schedulingConstraints"] = {"topology": [{"key": label}]}
-    # Before, both are refused unless another feature gate is on.
+    # Earlier versions refuse both unless another feature gate is on.
     if group.minor >= _BETA and group.priority_class:
         spec["priorityClassName"] = group.priority_class
     if group.minor >= _BETA and group.intent.rigid:
-        # The default lets the scheduler preempt one Pod, without which the others cannot go on.
+        # By default the scheduler may preempt a single Pod, which stops all others.
         spec["disruptionMode"] = {"all": {}}
     if group.minor == _WORKLOADS:
         spec = {"podGroups": [{"name": _ONLY, "policy": gang}]}
@@ -74,8 +74,10 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
     classes = {spec.get("priorityClassName") for _, spec in pod_specs(group.objects)}
     if group.minor >= _BETA and classes and classes != {group.priority_class}:
         names = " and ".join(sorted(str(name or "none") for name in classes))
-        own = group.priority_class or "none"
-        problem = f"the PodGroup has PriorityClass {own}, its Pods {names}: the group is rejected"
+        of_group = group.priority_class or "none"
+        problem = (
+            f"the PodGroup has PriorityClass {of_group}, its Pods {names}: the group is rejected"
+        )
         advice = "give the gang and all Pod templates the same PriorityClass"
         yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
 

@@ -1,8 +1,8 @@
-"""Volcano, coscheduling and Koordinator: a PodGroup that Pods name (reference/gang-scheduling.md).
+"""Build PodGroups for Volcano, coscheduling and Koordinator (reference/gang-scheduling.md).
 
-Volcano (2) knows a minimum for each role. Coscheduling of the scheduler-plugins (3) and Koordinator
-(8), which is made of them, know one for all. Koordinator's annotations on Pods alone would do too;
-but the first Pod decides then, for ever.
+Volcano (2) has a minimum per role. Coscheduling of the scheduler-plugins (3) and Koordinator (8),
+which is based on it, have one for all roles. Koordinator also accepts annotations on Pods alone,
+but then the first Pod decides for ever.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,19 +24,19 @@ from etcompile.model.schedulers import COSCHEDULING_GROUP, SCHEDULER_NAMES
 
 _VOLCANO_API = "scheduling.volcano.sh/v1beta1"
 _GROUP = "scheduling.k8s.io/group-name"
-"""The only key by which the scheduler knows a member."""
+"""The only key by which the scheduler recognises a member."""
 _WAITING = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
-"""How long a gang may wait: the annotation, and its older name, which counts after it."""
+"""How long a gang may wait: the annotation, and an older name that has less precedence."""
 _PRIORITY = "volcano.sh/task-priority"
 _FIRST, _CORE, _EXTRA = "100", "10", "1"
 
 
 def _volcano_membership(group: Group, place: Place) -> Membership:
     marks = {_GROUP: group.name, "volcano.sh/task-spec": place.share.role.name}
-    own = place.share.role.template.annotations
-    # It counts before the priority of the Pod, by which Volcano orders Pods of several classes.
-    if _PRIORITY not in own and not group.mixed:
-        # Who is taken first, and whom preemption takes last.
+    annotations = place.share.role.template.annotations
+    # Volcano uses it before the priority of the Pod to order Pods of several classes.
+    if _PRIORITY not in annotations and not group.mixed:
+        # The order of allocation, and the reverse order of preemption.
         marks[_PRIORITY] = _FIRST if place.leads else _CORE if place.core else _EXTRA
     return Membership(annotations=marks)
 
@@ -61,7 +61,7 @@ def _volcano_objects(group: Group) -> list[dict[str, Any]]:
 
 
 def _volcano_waiting(group: Group) -> str | None:
-    """The annotation by which the job itself says how long it may wait."""
+    """Return the job's annotation that limits how long it may wait."""
     return next((name for name in _WAITING if name in group.intent.annotations), None)
 
 
@@ -143,7 +143,7 @@ SCHEDULERS = {
     "koordinator": Scheduler(
         title="Koordinator",
         membership=_koordinator_membership,
-        # After its first success, who replaces a Pod or comes beyond the minimum is let through.
+        # After its first success, replacements and Pods beyond the minimum pass at once.
         objects=lambda group: _plugin_group(
             group,
             "koordinator",

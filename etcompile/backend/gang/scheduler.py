@@ -1,9 +1,9 @@
-"""What the modules of gang schedulers say of themselves, and what is the same for all of them.
+"""Define what a gang scheduler's module declares, and what all of them share.
 
-They know this shape and nothing of each other (reference/gang-scheduling.md 11). `Marks` makes the
-objects of a job those of a gang. Some of what a scheduler reads stands in the annotations of the
-gang's object only: Volcano looks nowhere else for `volcano.sh/preemptable`. The Training Operator
-copies all annotations of the job to it, and KAI's own grouper labels and annotations
+The modules know this shape and nothing of each other (reference/gang-scheduling.md 11). `Marks`
+makes a job's Pods members of its gang. Some settings of a scheduler exist only as annotations of
+the gang's object: Volcano reads `volcano.sh/preemptable` nowhere else. The Training Operator copies
+all annotations of the job to it, KAI's own grouper labels and annotations
 (reference/training-operator.md 2.5).
 """
 
@@ -25,72 +25,51 @@ NOT_QUEUED = {
     "queue_priority": "only Kueue's queues have priorities of their own",
     "extra_queue_priority": "only Kueue's queues have priorities of their own",
 }
-"""Why these fields of `Gang` say nothing to others than Kueue."""
+"""Why only Kueue uses these fields of `Gang`."""
 
 
 NO_TIERS = {"topology": "only Volcano keeps Pods within a tier of its network"}
-"""Why this field of `Gang` says nothing to others than Volcano."""
+"""Why only Volcano uses this field of `Gang`."""
 NO_TOPOLOGY_LABEL = {"topology_label": "only Kueue and Kubernetes itself place Pods by it"}
-"""Why this field of `Gang` says nothing to others than these two."""
+"""Why only these two use this field of `Gang`."""
 NO_TOPOLOGY = {**NO_TIERS, **NO_TOPOLOGY_LABEL}
-"""Why neither field says anything to most."""
 
 
 class Membership(Struct, frozen=True):
-    """What makes a Pod one of a gang.
-
-    Args:
-        spec: Fields of its PodSpec that replace those that are there.
-    """
+    """Marks of a Pod as a member of a gang."""
 
     labels: Labels = field(default_factory=dict)
     annotations: Labels = field(default_factory=dict)
-    spec: Mapping[str, Any] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)  # replaces fields of its PodSpec
 
 
 class Scheduler(Struct, frozen=True):
-    """A gang scheduler.
-
-    Args:
-        membership: What makes a Pod one of the gang; the same for all in the same place.
-        objects: The objects that describe the gang; none if it reads all it needs from Pods.
-        problems: What its own rules have against the objects of a job, as they are written.
-        needs: What must be in the cluster, besides the scheduler itself.
-        scheduler_name: The `schedulerName` of its Pods; None if they keep theirs.
-        usual_name: The `schedulerName` that Pods which keep theirs have if none is written; None
-            if it schedules Pods of any.
-        default_queue: The queue of a job that names none; None if it has no queues.
-        queue_form: Whether a text can be the name of a queue, and what it must be, in words.
-        unused: Fields of `Gang` that it does nothing with, and why.
-        roles: It knows roles, with a minimum each; else it takes Pods in the order of their names.
-        uniform_roles: The Pods of a role must be alike.
-        starts_early: It does not wait until all Pods of the minimum are there.
-        plain_pods: Its Pods must not be made by Jobs, which it would treat as gangs of their own.
-        declares_version: What it gets depends on the version of Kubernetes.
-        reads_job: Those of its own labels and annotations on a job that reach it, where it has no
-            object that has all of them; None if it has one.
-        one_priority: It rejects a gang of Pods with different priorities.
-        resizes_since: The minor version of Kubernetes since which the minimum of a gang that is
-            there may change; None for never.
-    """
+    """A gang scheduler."""
 
     title: str
+    # Marks of a Pod; the same for all Pods in the same place.
     membership: Callable[[Group, Place], Membership]
+    # Objects that describe the gang; none if the scheduler reads all it needs from Pods.
     objects: Callable[[Group], list[dict[str, Any]]] = lambda _group: []
+    # Problems by this scheduler's rules, in the objects as they are written.
     problems: Callable[[Group], Iterator[Diagnostic]] = lambda _group: iter(())
+    # What the cluster must have besides the scheduler itself.
     needs: Callable[[Group], Iterable[str]] = lambda _group: ()
-    scheduler_name: str | None = None
-    usual_name: str | None = None
-    default_queue: str | None = None
+    scheduler_name: str | None = None  # `schedulerName` of its Pods; None: theirs stays
+    usual_name: str | None = None  # their name if they set none; None: it may be any
+    default_queue: str | None = None  # queue of a job that names none; None: it has no queues
+    # A check of the name of a queue, and the rule in words.
     queue_form: tuple[Callable[[str], bool], str] = (is_subdomain, "a DNS subdomain")
-    unused: Mapping[str, str] = field(default_factory=dict)
-    roles: bool = False
-    uniform_roles: bool = False
-    starts_early: bool = False
-    plain_pods: bool = False
-    declares_version: bool = False
+    unused: Mapping[str, str] = field(default_factory=dict)  # ignored fields of `Gang`, and why
+    roles: bool = False  # a minimum per role; else it takes Pods in the order of their names
+    uniform_roles: bool = False  # the Pods of a role must be equal
+    starts_early: bool = False  # it does not wait until all Pods of the minimum exist
+    plain_pods: bool = False  # it would treat each Job as a gang, so it needs Pods instead
+    declares_version: bool = False  # the output depends on the version of Kubernetes
+    # Its keys on a job that reach it although no object of the gang has them; None: one has all.
     reads_job: frozenset[str] | None = None
-    one_priority: bool = False
+    one_priority: bool = False  # it rejects a gang of Pods with different priorities
+    # Minor version of Kubernetes since which the minimum of an existing gang may change.
     resizes_since: int | None = 0
 
 
@@ -98,10 +77,10 @@ class Scheduler(Struct, frozen=True):
 
 
 class Marks:
-    """What makes the objects of a job those of a gang, by its scheduler.
+    """Makes a job's Pods members of its gang.
 
-    Pods of a role share their spec and their annotations, and still do afterwards: of thousands of
-    Pods, only what differs is made again.
+    Pods of a role share their spec and annotations, and still do afterwards: with thousands of
+    Pods, only what differs is copied.
     """
 
     def __init__(
@@ -114,7 +93,7 @@ class Marks:
         self._shared: dict[tuple[object, ...], tuple[object, dict[str, Any]]] = {}
 
     def on(self, value: Object) -> dict[str, Any]:
-        """The object with the marks, on itself or on the Pods that it makes."""
+        """Return the object with the marks, on itself or on its Pod template."""
         if value["kind"] == "Job":
             spec = {**value["spec"], "template": self._on_pod(value["spec"]["template"])}
             return {**value, "spec": spec}
@@ -134,7 +113,7 @@ class Marks:
             annotations = metadata.get("annotations", {})
             metadata["annotations"] = self._with(annotations, member.annotations)
         spec, fields = pod["spec"], dict(member.spec)
-        # What its author named stays, unless the operator of the kind replaces it; a rule compares
+        # The author's scheduler stays unless the operator of the kind replaces it; a rule compares
         # it (`gang_checks`).
         replaces = self.group.intent.operator.replaces_scheduler
         if self._scheduler_name and (replaces or not spec.get("schedulerName")):
@@ -145,10 +124,10 @@ class Marks:
         return {**pod, "metadata": metadata, "spec": self._with(spec, fields)}
 
     def _with(self, before: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-        """`before` with the fields; the same value for the same two."""
+        """Return `before` with the fields; equal arguments return the same value."""
         key = (id(before), *((name, str(value)) for name, value in fields.items()))
         if key not in self._shared:
-            # With what it was made from, whose id must not become another's meanwhile.
+            # Storing `before` keeps its id from being reused.
             self._shared[key] = (before, {**before, **fields})
         return self._shared[key][1]
 
@@ -157,7 +136,7 @@ class Marks:
 
 
 def pod_group(api_version: str, metadata: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """A PodGroup, with those fields of its spec that say something."""
+    """Return a PodGroup with the fields of its spec that are not empty."""
     fields = {name: value for name, value in spec.items() if value}
     return {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": fields}
 
@@ -170,13 +149,13 @@ def group_metadata(
     all_annotations: bool = False,
     all_labels: bool = False,
 ) -> dict[str, Any]:
-    """The metadata of the object that describes a gang.
+    """Return the metadata of the object that describes a gang.
 
-    The labels and annotations of the job that only this scheduler reads are on it, whatever the
-    kind of the job is. The bookkeeping of a tool never is.
+    It has the job's labels and annotations that only this scheduler reads, whatever the job's kind,
+    and never the bookkeeping of a tool.
 
     Args:
-        annotations: Annotations of the scheduler's module; those of the job count before them.
+        annotations: Annotations of the scheduler's module; the job's annotations override them.
     """
 
     def of_job(texts: Mapping[str, str], *, everything: bool) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Labels and annotations of a gang scheduler that nobody reads in this output.
+"""Report labels and annotations of a gang scheduler that nothing reads in this output.
 
-A job carries them for the scheduler of the cluster that it was written for; without that
-scheduler in `--gang` they change nothing, or they give Kueue, Volcano and KAI each Pod on its own
+A job has them for the scheduler of the cluster that it was written for. Without that scheduler in
+`--gang` they have no effect, or Kueue, Volcano and KAI schedule each Pod alone
 (reference/gang-scheduling.md 2, 4 and 7).
 """
 
@@ -16,11 +16,11 @@ from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import KUEUE_QUEUE, QUEUE_FIELDS, SCHEDULER_NAMES, reader_of
 
 _GROUPS_ALONE = ("volcano", "kai")
-"""Schedulers that make a group of one for a Pod that is in none and has no owner."""
+"""Schedulers that create a group of one for a Pod without a group and an owner."""
 
 
 def unread_of_job(job: Job, settings: Settings) -> Iterator[Diagnostic]:
-    """A warning for each label and annotation of a job that its scheduler would have to read."""
+    """Warn of each label and annotation of a job that its scheduler would have to read."""
     reads = scheduler_of(settings.gang).reads_job if settings.gang != "none" else None
     for field, texts in (("labels", job.gang.labels), ("annotations", job.gang.annotations)):
         for key in sorted(texts):
@@ -43,7 +43,7 @@ def unread_of_job(job: Job, settings: Settings) -> Iterator[Diagnostic]:
 
 
 def misplaced(job: Job) -> Iterator[Diagnostic]:
-    """A warning for a queue in a label that is read from an annotation, or the other way round."""
+    """Warn of a queue in a label that is read from an annotation, or the other way round."""
     places = [(job.origin.at("metadata"), job.gang.labels, job.gang.annotations)]
     templates = [role.template for role in job.roles]
     places += [(pod.origin.at("metadata"), pod.labels, pod.annotations) for pod in templates]
@@ -65,7 +65,7 @@ def misplaced(job: Job) -> Iterator[Diagnostic]:
 def unread_of_pods(
     job: Job, settings: Settings, objects: Sequence[Object], changed: Sequence[Source]
 ) -> Iterator[Diagnostic]:
-    """A warning for queues that Pods name, where their scheduler does not know them as a gang."""
+    """Warn of queues that Pods name if their scheduler does not treat them as a gang."""
     reported: set[tuple[str, str]] = set()
     for value in objects:
         pod = value["spec"]["template"] if value["kind"] == "Job" else value
@@ -76,11 +76,11 @@ def unread_of_pods(
         for key in QUEUE_KEYS:
             if key.scheduler == settings.gang or key.name not in (metadata.get(key.field) or ()):
                 continue
-            # Kueue takes a Job by the label of the Job, and leaves the Job's Pod alone.
+            # Kueue admits a Job by the Job's label and ignores the label of its Pod.
             if (role, key.title) in reported or (key.name == KUEUE_QUEUE and pod is not value):
                 continue
             reported.add((role, key.title))
-            # A Pod has it of its template, of an overlay, or of the job.
+            # The key comes from the role's template, from an overlay, or from the job.
             path, known = ("metadata", key.field, key.name), job.role(role)
             place = job.origin.locate(*path, key=True)
             if known and key.name in getattr(known.template, key.field):

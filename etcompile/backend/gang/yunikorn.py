@@ -1,7 +1,7 @@
-"""YuniKorn: each Pod tells of all roles, and placeholders keep room for them.
+"""Write task groups for YuniKorn: each Pod describes all roles, and placeholders reserve nodes.
 
-reference/gang-scheduling.md 6. What is told must be the same on all Pods, and no less than they
-ask for, or a placeholder gives its room to somebody else.
+reference/gang-scheduling.md 6. The description must be the same on all Pods and must not request
+less than they do, or another Pod gets the reserved capacity of a placeholder.
 """
 
 import json
@@ -21,9 +21,9 @@ _NAME = f"{_PREFIX}/task-group-name"
 _POLICY = f"{_PREFIX}/schedulingPolicyParameters"
 _QUEUE = re.compile(r"(?=.{1,63}\Z)root(\.[a-zA-Z0-9]([-_a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)+", re.ASCII)
 _STYLES = {None: "Hard", "fail": "Hard", "best-effort": "Soft"}
-"""Never left to YuniKorn, whose default starts Pods as they fit."""
+"""Always set, because YuniKorn's default starts Pods one by one."""
 _COPIED = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
-"""What decides where a Pod may be, and so where its placeholder must be."""
+"""Fields that decide where a Pod can run, and so where its placeholder must run."""
 
 
 def _membership(group: Group, place: Place) -> Membership:
@@ -35,7 +35,7 @@ def _membership(group: Group, place: Place) -> Membership:
             "name": share.role.name,
             "minMember": share.minimum,
             "minResource": written(share.requests),
-            # With its fields in order: a Pod that is made again has them in another one.
+            # With sorted keys: a Pod that is created again may have them in another order.
             **{
                 field: json.loads(json.dumps(share.spec[field], sort_keys=True))
                 for field in _COPIED
@@ -60,7 +60,7 @@ def _membership(group: Group, place: Place) -> Membership:
 
 
 def _problems(group: Group) -> Iterator[Diagnostic]:
-    """Pods that an overlay made larger than the placeholders which their task groups declare."""
+    """Report Pods that an overlay made larger than the placeholders of their task groups."""
     place = group.job.origin.locate("metadata", "name")
     problems: dict[str, None] = {}
     # Pods of a role share one PodSpec, unless an overlay patched them.
@@ -70,10 +70,11 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
         try:
             task_groups = json.loads(notes.get(_GROUPS, "[]"))
             declared = {group["name"]: group["minResource"] for group in task_groups}
-            own = declared.get(name, {}).items()
-            sizes = {resource: number(amount) or 0 for resource, amount in own}
+            sizes = {
+                resource: number(amount) or 0 for resource, amount in declared.get(name, {}).items()
+            }
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            continue  # an overlay wrote its own
+            continue  # an overlay wrote other task groups
         for resource, amount in requested(spec).items() if sizes else ():
             if amount > sizes.get(resource, 0):
                 problems[f"Pods of {name} ask for more {resource} than their placeholders"] = None
