@@ -1,7 +1,7 @@
-"""Files to documents: YAML and JSON text to JSON values that know their file, line and column.
+"""Load files: YAML and JSON text to JSON values that know their file, line and column.
 
-The only package that knows how input is written. Bad input never raises: everything that is
-wrong with it is a diagnostic, and one run tells all of it.
+Only this package knows how input is written. Bad input never raises; one run reports all of its
+problems as diagnostics.
 """
 
 from etcompile.load.access import Boundary, Limits

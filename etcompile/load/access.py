@@ -1,10 +1,9 @@
-"""What a run may open, how much of it, and the one function that opens it.
+"""Open input files, and decide which files a run may open and how much of them it reads.
 
-Who renders on a workstation names files of their own, so there any regular file may be read. The
-Argo CD plugin and the KRM function run for whoever can write to a repository: they have a
-`Boundary`, and nothing is read that lies outside of it once links are resolved. Every reader of
-inputs asks here; the writers of output folders and the clients of a cluster have modules of their
-own (`tests/load/test_access.py` lists each with its reason).
+On a workstation, any regular file that the user names may be read. The Argo CD plugin and the KRM
+function run for anybody who can write to a repository, so they have a `Boundary`: nothing outside
+of it is read, after links are resolved. All readers of inputs use this module.
+`tests/load/test_access.py` lists the few modules that open files without it, each with its reason.
 """
 
 import errno
@@ -22,17 +21,17 @@ from typing import Any, BinaryIO
 from msgspec import Struct
 
 _NAME_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
-"""A folder on the way is passed through, and need not be listed."""
+"""Folders of a path need not be readable."""
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CLOSED = ".git"
-"""The folder of a repository that holds credentials and hooks, and never an input."""
+"""The folder of a repository with credentials and hooks, which never holds an input."""
 
 
 class Boundary(Struct, frozen=True):
-    """Where everything must lie that a run opens.
+    """The folder that holds everything that a run may open.
 
     Args:
-        besides: Files and folders elsewhere that whoever runs the program has named.
+        besides: Files and folders elsewhere that the person who runs the program has named.
     """
 
     root: str
@@ -43,14 +42,13 @@ class Exclude(Struct, frozen=True):
     """Files of folders and globs that are not read: patterns as in `.gitignore`.
 
     Args:
-        folder: The folder that the patterns are seen from.
+        folder: The folder to which the patterns are relative.
     """
 
     patterns: tuple[str, ...]
     folder: str = "."
 
     def matches(self, path: str) -> bool:
-        """Return whether a file is excluded."""
         if not self.patterns:
             return False
         folder, name = os.path.split(path)
@@ -75,8 +73,8 @@ class Limits(Struct, frozen=True):
         alias_values: How many values the aliases of one file may expand to in all.
         alias_bytes: How many bytes of text the aliases of one file may expand to in all.
         documents: How many documents one file may hold.
-        boundary: Where everything must lie that is read; None if any place will do.
-        exclude: What is not read unless it is named itself.
+        boundary: Where all files must be; None for anywhere.
+        exclude: What is not read unless its path is given explicitly.
     """
 
     file_bytes: int = 16 * 1024 * 1024
@@ -105,11 +103,11 @@ class SpecialFileError(OSError):
 
 
 def resolved(path: str, boundary: Boundary | None) -> str:
-    """Where a path leads, if that may be opened: the decision itself.
+    """Resolve a path that may be opened.
 
     Raises:
-        OutsideError: it leads out of the boundary, or into the `.git` folder of its root.
-        OSError: links lead nowhere.
+        OutsideError: It leads out of the boundary, or into the `.git` folder of its root.
+        OSError: Its links form a loop.
     """
     if boundary is None:
         return path
@@ -123,11 +121,11 @@ def resolved(path: str, boundary: Boundary | None) -> str:
 
 
 def status(path: str, boundary: Boundary | None = None) -> os.stat_result:
-    """What a path names, if that may be opened.
+    """Return the status of a path that may be opened.
 
     Raises:
-        OutsideError: it leads out of the boundary.
-        OSError: there is nothing, or the system does not tell.
+        OutsideError: It leads out of the boundary.
+        OSError: It does not exist, or its status is unavailable.
     """
     real = resolved(path, boundary)
     try:
@@ -135,7 +133,7 @@ def status(path: str, boundary: Boundary | None = None) -> os.stat_result:
     except FileNotFoundError:
         if replacement(real) is None:
             raise
-        # As for a regular file, which is not there yet; its number is no other file's.
+        # The status of a regular file that does not exist yet, with a unique inode number.
         number = hash(os.path.realpath(real))
         return os.stat_result((stat.S_IFREG | 0o600, number, -1, 1, 0, 0, 0, 0, 0, 0))
 
@@ -146,13 +144,13 @@ _INSTEAD: ContextVar[Mapping[str, bytes]] = ContextVar("instead", default=_NOTHI
 
 @contextmanager
 def instead_of(files: Mapping[str, bytes]) -> Iterator[None]:
-    """Within the context, whoever reads one of these files reads something else.
+    """Replace the contents of files within the context.
 
-    That is what an editor holds that nobody has saved, or what a fix would write. A file that is
-    not there yet is found by its name, and not in its folder.
+    The replacement is the unsaved text of an editor, or what a fix would write. A file that does
+    not exist yet is accessible by its name, but not listed in its folder.
 
     Args:
-        files: What is read instead, by the path of the file; by `-` for standard input.
+        files: New contents by path; `-` is standard input.
     """
     replacements = {_identity(path): text for path, text in files.items()}
     token = _INSTEAD.set({**_INSTEAD.get(), **replacements})
@@ -163,7 +161,7 @@ def instead_of(files: Mapping[str, bytes]) -> Iterator[None]:
 
 
 def replacement(path: str) -> bytes | None:
-    """What is read instead of a file, or of standard input for `-`; None if that is read itself."""
+    """Return the replacement of a file (or of standard input, `-`), if there is one."""
     replacements = _INSTEAD.get()
     return replacements.get(_identity(path)) if replacements else None
 
@@ -174,18 +172,18 @@ def _identity(path: str) -> str:
 
 @contextmanager
 def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
-    """A regular file, open for reading.
+    """Open a regular file for reading.
 
     Raises:
-        OutsideError: it leads out of the boundary.
-        SpecialFileError: it is a folder, a pipe, a device or a socket.
-        OSError: the system refuses.
+        OutsideError: It leads out of the boundary.
+        SpecialFileError: It is a folder, a pipe, a device or a socket.
+        OSError: The system refuses.
     """
     real = resolved(path, boundary)
     if (instead := replacement(real)) is not None:
         yield io.BytesIO(instead)
         return
-    # Opening some devices does something; whoever swaps the file now is caught below.
+    # Check before opening, which has an effect on some devices, and again afterwards.
     _check_regular(os.stat(real))  # noqa: PTH116
     descriptor = _descriptor(real, boundary, _READ)
     try:
@@ -198,13 +196,12 @@ def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
 
 
 def content(path: str, boundary: Boundary | None = None, limit: int = -1) -> bytes:
-    """The bytes of a regular file, or as many of them as the limit says."""
+    """Read a regular file, at most `limit` bytes unless that is -1."""
     with opened(path, boundary) as file:
         return file.read(limit)
 
 
 def names(directory: str, boundary: Boundary | None = None) -> list[str]:
-    """The names in a folder."""
     real = resolved(directory, boundary)
     descriptor = _descriptor(real, boundary, _READ | os.O_DIRECTORY)
     try:
@@ -214,7 +211,7 @@ def names(directory: str, boundary: Boundary | None = None) -> list[str]:
 
 
 def special(mode: int) -> str:
-    """What a file is that is no regular one, in words."""
+    """Describe a file that is not a regular one."""
     if stat.S_ISDIR(mode):
         return "a folder"
     if stat.S_ISFIFO(mode):
@@ -225,10 +222,10 @@ def special(mode: int) -> str:
 
 
 def _descriptor(real: str, boundary: Boundary | None, flags: int) -> int:
-    """The open file that a resolved path names.
+    """Open a resolved path.
 
-    Inside a boundary the path is walked folder by folder and no link is followed: it had none when
-    it was resolved, so one that is there now was put there since.
+    Within a boundary, walk the path folder by folder and follow no link: it had none when it was
+    resolved, so a link must have been put there since.
     """
     if boundary is None:
         return os.open(real, flags)
@@ -236,8 +233,8 @@ def _descriptor(real: str, boundary: Boundary | None, flags: int) -> int:
     parts = PurePath(real).parts[1:]
     try:
         for part in parts[:-1]:
-            way = _NAME_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            below = os.open(part, way, dir_fd=folder)
+            folder_flags = _NAME_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            below = os.open(part, folder_flags, dir_fd=folder)
             os.close(folder)
             folder = below
         return os.open(parts[-1] if parts else ".", flags | os.O_NOFOLLOW, dir_fd=folder)
@@ -255,21 +252,20 @@ def _check_regular(status: os.stat_result) -> None:
 
 
 class TemplateFolder(Struct, frozen=True):
-    """A folder of the user's templates, which are read as any other input.
+    """A folder of the user's templates, which are read like any other input.
 
-    What renders them sees texts by name and never a file system.
+    The renderer gets texts by name and has no access to a file system.
     """
 
     path: str
     limits: Limits
 
     def names(self) -> list[str]:
-        """The names of the files in it, sorted; what is no file has none."""
+        """Return the sorted names of the regular files in it."""
         entries = names(self.path, self.limits.boundary)
         return sorted(name for name in entries if os.path.isfile(self.file(name)))  # noqa: PTH113
 
     def content(self, name: str) -> bytes:
-        """The bytes of a template."""
         if "\0" in name or name.startswith("/") or ".." in PurePath(name).parts:
             raise FileNotFoundError(f"'{name}' is no name of a template")
         limit = self.limits.file_bytes
@@ -279,5 +275,4 @@ class TemplateFolder(Struct, frozen=True):
         return text
 
     def file(self, name: str) -> str:
-        """The path of a template, for messages."""
         return os.path.join(self.path, name)  # noqa: PTH118 - a template's name may be no path

@@ -1,8 +1,8 @@
-"""The configuration file of a repository: finding it, reading it, and where in it a value stands.
+"""Find and read the configuration file of a repository, and locate its values.
 
-It is `etcompile.toml`, or the table `[tool.etcompile]` of a `pyproject.toml`. The nearest one above
-the input counts, as with ruff; the search ends at the root of the Git repository, so that nothing
-outside of it changes what is rendered. What the settings mean is known by whoever has options.
+The file is `etcompile.toml`, or a `pyproject.toml` with a table `[tool.etcompile]`. The nearest one
+above the input counts, as with ruff. The search ends at the root of the Git repository, so that no
+file outside of it changes what is rendered. The commands know what the settings mean.
 """
 
 import os
@@ -25,17 +25,17 @@ _GLOB = re.compile(r"[*?\[]")
 _AT = re.compile(r"\(at line (\d+), column (\d+)\)")
 _LIMIT = 1 << 20
 Place = tuple[str | int, ...]
-"""The keys and indices that lead to a value."""
+"""The keys and indices of a value."""
 
 
 class Configuration(Struct, frozen=True):
     """A configuration file.
 
     Args:
-        file: Its path, as it is shown: seen from the working directory if it lies below that.
-        folder: The folder that its relative paths are seen from.
-        root: The folder that no path of it leads out of: the root of the repository.
-        table: The keys that lead to its settings; empty if the whole file is settings.
+        file: Its path for messages: relative to the working directory if it is below that.
+        folder: The folder to which its paths are relative.
+        root: The folder that its paths must not leave: the root of the repository.
+        table: The keys of its settings; empty if the whole file is settings.
     """
 
     file: str
@@ -47,30 +47,28 @@ class Configuration(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The SHA-256, in hexadecimal, of its settings: comments and other tables do not count."""
+        """Return the SHA-256, in hexadecimal, of its settings without comments."""
         return sha256(repr(_sorted(self.values)).encode())
 
     def location(self, place: Place) -> Location:
-        """Where a setting stands, or an item of its list."""
         return _location(self.file, self.text, (*self.table, *place))
 
 
 def read(path: str, root: str) -> Configuration | Diagnostic | None:
-    """The configuration that a file holds.
+    """Read a configuration file.
 
     Args:
-        path: An `etcompile.toml`, a `pyproject.toml`, or a file of another name in the form of the
-            first.
+        path: An `etcompile.toml`, a `pyproject.toml`, or a file of another name in the format of
+            `etcompile.toml`.
 
     Returns:
-        The configuration; the problem if the file cannot be read; None if it is a
-        `pyproject.toml` without the table.
+        The configuration; a diagnostic if the file is invalid; None for a `pyproject.toml` without
+        the table.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: There is no such file.
     """
-    # As a person at the working directory would write it.
-    short = os.path.relpath(path or ".")  # which has no name to read
+    short = os.path.relpath(path or ".")
     shown = path if short.startswith(os.pardir) else short
     try:
         content = access.content(path, Boundary(root), _LIMIT)
@@ -89,7 +87,7 @@ def read(path: str, root: str) -> Configuration | Diagnostic | None:
     import tomllib  # noqa: PLC0415 - most runs have no file to read
 
     try:
-        text = content.decode("utf-8-sig")  # as Windows writes it
+        text = content.decode("utf-8-sig")  # Windows writes a byte order mark
         values: Any = tomllib.loads(text)
     except UnicodeDecodeError:
         return diagnose(codes.CONFIGURATION_SYNTAX, Location(shown), problem="it is not UTF-8")
@@ -108,11 +106,7 @@ def read(path: str, root: str) -> Configuration | Diagnostic | None:
 
 
 def nearest(folder: str, root: str) -> Configuration | Diagnostic | None:
-    """The configuration that counts for what lies in a folder.
-
-    Returns:
-        The nearest one; the problem if that cannot be read; None if there is none.
-    """
+    """Return the configuration for the files of a folder, or a diagnostic if it is invalid."""
     for place in upwards(folder):
         for name in (FILE, _PROJECT):
             try:
@@ -127,7 +121,7 @@ def nearest(folder: str, root: str) -> Configuration | Diagnostic | None:
 
 
 def folder_of(path: str) -> str:
-    """The folder, without links, whose configuration counts for an input."""
+    """Return the folder, without links, at which the search for an input's configuration starts."""
     if path == "-":
         return os.path.realpath(".")
     if not os.path.exists(path):  # noqa: PTH110
@@ -138,11 +132,10 @@ def folder_of(path: str) -> str:
 
 
 def folders_of(path: str) -> Iterator[str]:
-    """The folders, without links, whose configuration may count for files of an input.
+    """Yield the folders, without links, whose configurations may apply to files of an input.
 
-    Yields:
-        That of the input; then, of a folder, each below it that has a file of a configuration's
-        name; of a glob, those of the files that it finds.
+    They are the folder of the input; the folders below it that have a configuration file; for a
+    glob, the folders of its matches.
     """
     yield folder_of(path)
     if path == "-":
@@ -160,11 +153,10 @@ def folders_of(path: str) -> Iterator[str]:
 
 
 def root_of(folder: str) -> str:
-    """The root of the repository around a folder.
+    """Return the root of the repository around a folder: the nearest that has a `.git`.
 
-    Returns:
-        The nearest folder above it, or itself, that has a `.git`. Without one, the working
-        directory if the folder lies in it, else the folder: above that are other people's files.
+    Without a repository it is the working directory if that contains the folder, else the folder
+    itself, because the folders above belong to other people.
     """
     for place in upwards(folder):
         if os.path.lexists(os.path.join(place, ".git")):  # noqa: PTH118
@@ -174,7 +166,7 @@ def root_of(folder: str) -> str:
 
 
 def upwards(folder: str) -> Iterator[str]:
-    """Yield a folder and those above it."""
+    """Yield a folder and the folders above it."""
     yield folder
     while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
         folder = above
@@ -193,12 +185,12 @@ def _syntax_error(file: str, text: str, problem: str) -> Diagnostic:
 
 
 def _location(file: str, text: str, place: Place) -> Location:
-    """Where a value stands: in the statement after which the file has it.
+    """Locate a value by the statement that sets it.
 
-    The parser of the standard library tells no positions. But a part of a file that ends with a
-    statement is a file of its own: the first part that has the value ends with its statement.
+    The parser of the standard library reports no positions. But a file that is cut off after a
+    statement is valid, so the first such part that has the value ends with its statement.
     """
-    import tomllib  # noqa: PLC0415 - only what is wrong has a place
+    import tomllib  # noqa: PLC0415 - only diagnostics need it
 
     lines = text.splitlines()
     keys = tuple(key for key in place if isinstance(key, str))
@@ -217,7 +209,7 @@ def _location(file: str, text: str, place: Place) -> Location:
 def _in_statement(
     file: str, lines: Sequence[str], numbers: range, place: Place, value: Any
 ) -> Location:
-    """The key within the lines of its statement, or the item of its list."""
+    """Locate a key, or the item of a list, within the lines of its statement."""
     first = next(
         (n for n in numbers if lines[n].strip() and not lines[n].lstrip().startswith("#")),
         numbers[-1],

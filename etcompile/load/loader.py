@@ -1,9 +1,9 @@
-"""Paths, text or Python values to documents: the three ways in.
+"""Turn paths, text or Python values into documents.
 
-Bytes come from `sources`, JSON values from `yaml_values`. Then Lists are flattened, kustomizations
-left out and the rest told apart, as kubectl does between reading a file and sending its objects.
-A document is a JSON value that remembers where it was written. It implements `diagnostics.Source`,
-so that every later stage can point at a line without knowing of YAML.
+`sources` reads bytes and `yaml_values` JSON values. This module flattens Lists, skips
+kustomizations and separates objects from anything else, as kubectl does before it sends objects. A
+document is a JSON value that remembers where it was written. It implements `diagnostics.Source`, so
+that every later stage can point at a line without knowing YAML.
 """
 
 import json
@@ -56,18 +56,18 @@ _KUSTOMIZE_GROUP = "kustomize.config.k8s.io/"
 _KUSTOMIZE_KINDS = ("Kustomization", "Component")
 _FUNCTION_GROUP = "etcompile.dev/"
 _FUNCTION_KINDS = ("EtcompileGenerator", "EtcompileTransformer")
-"""What a kustomization lists to have jobs compiled; see `etcompile.integrations.krm`."""
+"""Entries of a kustomization that compile jobs; see `etcompile.integrations.krm`."""
 _STEP = r"([A-Za-z]\w*)|\[(\d+)\]|\['([^']*)'\]"
 _PATH = r"(?<![\w.])(?:spec|runtime)(?:\.[A-Za-z]\w*|\[\d+\]|\['[^']*'\])+"
-"""A path of a field in a message, as `dotted` writes it, and a step of one."""
+"""The path of a field in a message, as `dotted` writes it, and one step of it."""
 _KUSTOMIZE_FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 class Places(Protocol):
-    """Something that knows where values were written: a text, or texts laid over each other."""
+    """Locates values: a text, or texts that override each other."""
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of the value at `path`, or of its nearest parent; of its key if `key`."""
+        """Locate the value at `path` or its nearest parent; the key of it if `key`."""
 
 
 class Document(Struct, frozen=True, eq=False):
@@ -79,13 +79,13 @@ class Document(Struct, frozen=True, eq=False):
         relative: A name that does not depend on the working directory: the path inside the
             directory that was named, else the file's base name.
         index: The document's number in its file, from 0; the items of a List count one by one.
-        data: A JSON value, a mapping with apiVersion and kind. Parts of it may be shared: treat
-            it as immutable.
-        origin: Where its values were written; None if they never were text.
-        path: Where in that text's document it stands: `("items", 3)` for an item of a List.
+        data: A JSON value, a mapping with apiVersion and kind. Treat it as immutable, because
+            documents may share parts.
+        origin: Where its values were written; None if they were not read from text.
+        path: Its path in that text's document: `("items", 3)` for an item of a List.
         digest: The SHA-256 of its file, in hexadecimal; None if it comes from no file.
-        comments: Those of its file that suppress a warning.
-        in_output: Whether its file lies in an output folder.
+        comments: The comments of its file that suppress a warning.
+        in_output: Its file is in an output folder.
     """
 
     file: str
@@ -100,45 +100,36 @@ class Document(Struct, frozen=True, eq=False):
 
     @property
     def is_rendered(self) -> bool:
-        """Whether etcompile wrote it: it is an object, and is never compiled again."""
+        """Report whether etcompile wrote it: such an object is never compiled again."""
         labels = value_at(self.data, ("metadata", "labels"))
         is_ours = isinstance(labels, dict) and labels.get(_MANAGED_BY) == MANAGER
         return self.in_output or (is_ours and JOB_LABEL in labels)
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of the value at `path`.
-
-        Returns:
-            Its place, or that of the nearest parent that exists; the file alone for a document
-            that never was text.
-        """
+        """Locate the value at `path` or its nearest parent; the file alone for a Python value."""
         if self.origin is None:
             return Location(self.file)
         return self.origin.locate((*self.path, *path), key=key)
 
     @property
     def api_version(self) -> str | None:
-        """The document's apiVersion."""
         return self._text("apiVersion")
 
     @property
     def kind(self) -> str | None:
-        """The document's kind."""
         return self._text("kind")
 
     @property
     def name(self) -> str | None:
-        """metadata.name, None when absent."""
         return self._text("metadata", "name")
 
     @property
     def namespace(self) -> str | None:
-        """metadata.namespace, None when absent."""
         return self._text("metadata", "namespace")
 
     @property
     def label(self) -> str:
-        """What to call it in a message: `TrainingJob ns/name`."""
+        """Return its name for messages: `TrainingJob ns/name`."""
         name = self.name or self._text("metadata", "generateName") or "(no name)"
         return f"{self.kind} {self.namespace}/{name}" if self.namespace else f"{self.kind} {name}"
 
@@ -148,14 +139,17 @@ class Document(Struct, frozen=True, eq=False):
 
 
 class _MovedPlaces(Struct, frozen=True, eq=False):
-    """The places of a document, by where its fields stand now."""
+    """The places of a document whose fields have moved.
+
+    Args:
+        moved: New paths to paths in the text.
+    """
 
     written: Document
     moved: Mapping[ValuePath, ValuePath]
-    """A path now to the path in the text."""
 
     def origin_of(self, path: ValuePath) -> tuple[Document, ValuePath, bool]:
-        """The document as it was written, and the path of a value there; see `Traced`."""
+        """Return the document as it was written, and the path of a value in it; see `Traced`."""
         for length in range(len(path), 0, -1):
             before = self.moved.get(path[:length])
             if before is not None:
@@ -163,16 +157,15 @@ class _MovedPlaces(Struct, frozen=True, eq=False):
         return self.written, path, False
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of a value in the text, or of its nearest parent."""
         source, written, _ = self.origin_of(path)
         return source.locate(written, key=key)
 
 
 def as_written(document: Source, problem: Diagnostic) -> Diagnostic:
-    """A diagnostic that names the fields of a document as their author wrote them.
+    """Rename fields in a diagnostic to the paths that the document's author wrote.
 
-    A field that has moved, or comes from a runtime, has another path in the document that is
-    compiled than in the file to which the diagnostic points. What an overlay changes keeps its own.
+    A field that has moved, or comes from a runtime, has another path in the compiled document than
+    in the file. Fields that an overlay changes keep the path in the document.
     """
     if not hasattr(getattr(document, "origin", document), "origin_of"):
         return problem
@@ -195,14 +188,13 @@ def as_written(document: Source, problem: Diagnostic) -> Diagnostic:
 def relocated(
     document: Document, data: Mapping[str, Any], moved: Mapping[ValuePath, ValuePath]
 ) -> Document:
-    """A document whose fields stand elsewhere than they were written.
+    """Replace the data of a document, some of whose fields have moved.
 
-    What an older API version, or a habit of another tool, has somewhere else is put where its kind
-    reads it, once, before anything looks at the document; a diagnostic about such a field still
-    points at the line that somebody wrote.
+    Fields of an older API version, or in the places of another tool, move to where the kind expects
+    them before any other stage runs. Their diagnostics still point at the original lines.
 
     Args:
-        moved: The path of each field that has moved, to its path in the text.
+        moved: The new path of each field that has moved, to its path in the text.
     """
     places = _MovedPlaces(document, dict(moved))
     return structs.replace(document, data=dict(data), origin=places, path=())
@@ -212,14 +204,14 @@ def relocated(
 
 
 Input = str | os.PathLike[str] | Mapping[str, Any] | Document
-"""A path as on the command line, or a document: as a mapping, or as one that was loaded."""
+"""A path as on the command line, a mapping, or a loaded document."""
 
 
 class Loaded(Struct, frozen=True):
-    """What was loaded.
+    """The result of loading.
 
     Args:
-        outputs: The output folders that were passed over.
+        outputs: The output folders that were skipped.
     """
 
     documents: tuple[Document, ...]
@@ -239,28 +231,29 @@ def load(
     output: str | os.PathLike[str] | None = None,
     is_job: Callable[[Document], bool] = lambda _: False,
 ) -> Loaded:
-    """The documents of files, directories, globs and standard input; never raises for bad input.
+    """Load the documents of files, directories, globs and standard input.
 
-    Output folders are passed over if there is a job beside them; else their files are read last.
+    Bad input never raises. Output folders are skipped if a job was loaded from elsewhere; otherwise
+    their files come last.
 
     Args:
-        paths: Paths as on the command line; `-` is standard input. A file that several of them
-            reach is loaded once.
-        output: Where the result goes: of output folders, only those that paths name are read then.
-        is_job: Whether a document is what output folders are rendered from.
+        paths: Paths as on the command line; `-` is standard input. Each file is loaded once.
+        output: The output folder of this run: of output folders, only those that paths name are
+            read then.
+        is_job: Report whether a document is the source of rendered output.
     """
-    own = None if output is None else os.path.realpath(os.fsdecode(output))
-    run = _Run(stdin, limits, own)
+    target = None if output is None else os.path.realpath(os.fsdecode(output))
+    run = _Run(stdin, limits, target)
     for path in paths:
         run.add(os.fsdecode(path))
     has_jobs = any(map(is_job, run.documents))
-    skipped = {each for each in run.outputs if has_jobs or (own and each not in run.named)}
+    skipped = {each for each in run.outputs if has_jobs or (target and each not in run.named)}
     for folder, files in run.outputs.items():
         for source in () if folder in skipped else files:
             run.add_file(source, in_output=True)
-    # A shell's glob names files of comments, too: with others that hold documents, they are fine.
+    # A shell's glob may include files of comments: accept them if others hold documents.
     nothing = [] if any(run.fruitful.values()) else run.comments_only
-    problems, others = (*run.diagnostics, *nothing), sorted(skipped - {own})
+    problems, others = (*run.diagnostics, *nothing), sorted(skipped - {target})
     return Loaded(tuple(run.documents), problems, tuple(run.comments), tuple(others))
 
 
@@ -271,7 +264,7 @@ def parse(
     relative: str | None = None,
     limits: Limits = _DEFAULT,
 ) -> Loaded:
-    """The documents of one text; never raises for bad input.
+    """Load the documents of one text; never raise for bad input.
 
     Args:
         relative: Its name independent of the working directory; `file` if None.
@@ -284,7 +277,7 @@ def parse(
 
 
 def from_values(values: Iterable[Mapping[str, Any]], *, file: str = "<python>") -> Loaded:
-    """The documents that Python mappings are; never raises for bad values."""
+    """Load documents from Python mappings; never raise for bad values."""
     nodes: list[_Node] = []
     problems: list[Diagnostic] = []
     for value in values:
@@ -296,7 +289,15 @@ def from_values(values: Iterable[Mapping[str, Any]], *, file: str = "<python>") 
 
 
 class _Run(Struct):
-    """A run over several paths: what was loaded, and which files were already read."""
+    """The state of loading several paths.
+
+    Args:
+        fruitful: By file: it holds a document, or something to correct.
+        blank: Files without any text, which may be a job that was lost on the way.
+        comments_only: ET1011 for each named file that holds only comments or a kustomization.
+        outputs: The files of each output folder.
+        named: The output folders that named paths are in.
+    """
 
     stdin: BinaryIO | None
     limits: Limits
@@ -304,18 +305,14 @@ class _Run(Struct):
     documents: list[Document] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     comments: "list[IgnoreComment]" = field(default_factory=list)
-    # Whether each file that was read held a document, or something to correct.
     fruitful: dict[Identity | str, bool] = field(default_factory=dict)
-    # Those that hold not one byte to read: perhaps somebody's job, lost on the way.
     blank: set[Identity | str] = field(default_factory=set)
-    # ET1011 for each file that was named and holds comments, or a kustomization, and no more.
     comments_only: list[Diagnostic] = field(default_factory=list)
-    # The files of each output folder, and those output folders that a path lies in.
     outputs: dict[str, list[SourceFile]] = field(default_factory=dict)
     named: set[str | None] = field(default_factory=set)
 
     def add(self, path: str) -> None:
-        """Loads what one path names, but for what lies in output folders."""
+        """Load what one path names, except files in output folders."""
         reported, exclude = self.diagnostics, self.limits.exclude
         if path == _STDIN:
             what, fruitful = "standard input", self._add_stdin()
@@ -325,9 +322,9 @@ class _Run(Struct):
             fruitful, blank = False, False
             top = root_of(folder_of(path))
             self.named.add(output_folder(folder_of(path), top))
-            # A path below -d names inputs, unless a lock says that etcompile wrote them.
+            # Files below -d are inputs if a path names them and there is no lock.
             is_below = output_folder(folder_of(path), top, self.output) == self.output
-            own = None if is_below else self.output
+            unlocked = None if is_below else self.output
             for source in named.files:
                 if isinstance(source, Diagnostic):
                     self.diagnostics.append(source)
@@ -336,7 +333,7 @@ class _Run(Struct):
                 if named.kind != "file" and exclude.matches(source.path):
                     continue
                 folder = os.path.dirname(source.path)  # noqa: PTH120
-                if output := output_folder(folder, top, own):
+                if output := output_folder(folder, top, unlocked):
                     self.outputs.setdefault(output, []).append(source)
                     fruitful = fruitful or output != self.output
                     continue
@@ -349,7 +346,7 @@ class _Run(Struct):
             reported.append(diagnose(codes.NO_DOCUMENTS, Location(shown_path(path)), what=what))
 
     def add_file(self, source: SourceFile, *, in_output: bool = False) -> None:
-        """Loads a file that has not been loaded yet; of output, not the kustomizations."""
+        """Load a file that has not been loaded yet; do not report kustomizations in output."""
         if source.identity in self.fruitful:
             return
         limit, boundary = self.limits.file_bytes, self.limits.boundary
@@ -411,13 +408,13 @@ def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Load
     comments = () if reading.is_json else ignore_comments(text)
     if comments:
         documents = [structs.replace(document, comments=comments) for document in documents]
-    # Both brackets of a template are keys that cannot be: their problem is reported once.
+    # Both brackets of a template are invalid keys; report the problem once.
     problems = tuple(dict.fromkeys(sorted((*reading.problems, *more), key=line_and_column)))
     if problems:
         from etcompile.load.placeholders import hints_for_text  # noqa: PLC0415 - few need it
 
         problems = tuple(hints_for_text(problems, text.content))
-    # Half a file is nobody's intention, though the documents before the broken one are whole.
+    # Drop the whole documents before a broken one, since half a file is never intended.
     if reading.broken or any(diagnostic.code == codes.TOO_MANY_DOCUMENTS for diagnostic in more):
         return Loaded((), problems, comments)
     return Loaded(tuple(documents), problems, comments)
@@ -427,11 +424,7 @@ def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Load
 
 
 class _Node(Struct, frozen=True):
-    """A JSON value that may be an object, and where it stands.
-
-    Args:
-        value: None stands for an empty document.
-    """
+    """A JSON value that may be an object; None is an empty document."""
 
     value: Any
     origin: Origin | None
@@ -479,7 +472,7 @@ def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
         place = _locate(node, file, ("kind",))
         yield diagnose(_KUSTOMIZATION, place, what=f"an {kind}")
     elif kind is None and version is None and Path(file).name in _KUSTOMIZE_FILES:
-        # kustomize itself fills the two in.
+        # kustomize fills in apiVersion and kind itself.
         place = _locate(node, file, ())
         yield diagnose(_KUSTOMIZATION, place, what="a kustomization")
     else:
@@ -494,7 +487,7 @@ def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
 
 
 def _left_out(file: str) -> str:
-    """Return how to mend a file that holds something else, or leave it out."""
+    """Return how to correct a file that holds something else, or exclude it."""
     add = "add apiVersion and kind"
     if file.startswith(("-", "<")):
         return add
@@ -518,7 +511,7 @@ def _items(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
         if not isinstance(item, dict):
             yield diagnose(codes.LIST_ITEMS, _locate(node, file, path))
             continue
-        # A typed list leaves the type out: a PodList holds Pods.
+        # The items of a typed list, such as PodList, need no kind.
         typed = item
         if kind and "kind" not in item and "apiVersion" not in item:
             typed = {"apiVersion": listed.get("apiVersion"), "kind": kind, **item}

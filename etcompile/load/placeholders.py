@@ -1,8 +1,9 @@
-"""Placeholders of templates that nobody has filled in, to a command that fills in exactly those.
+"""Add hints to diagnostics about template placeholders that nobody has filled in.
 
-Whichever rule a text such as `${IMAGE}` breaks, what to do is the same. Variables of scripts look
-alike, and `envsubst` without names would empty them: a placeholder is what an error is about, or
-a value of one word. What no shell reads, such as `{{ image }}`, is one in scripts as well.
+Whichever rule a text such as `${IMAGE}` breaks, the remedy is the same: a command that fills in
+these placeholders. Variables in scripts have the same form, and `envsubst` without names would
+empty them, so a placeholder is the subject of an error, or a value of one word. A form that no
+shell reads, such as `{{ image }}`, is one in scripts as well.
 """
 
 import os
@@ -16,29 +17,29 @@ from msgspec import structs
 from etcompile.diagnostics import Diagnostic, Severity, codes
 
 _VARIABLE = r"\$\{[A-Za-z_]\w{0,99}\}|(?<![A-Za-z0-9$])\$[A-Za-z_]\w{0,99}"
-"""What envsubst fills in. It leaves a variable with a default as it is."""
+"""Forms that envsubst fills in. It ignores a variable with a default."""
 _MARKED = (
     r"\$\{[A-Za-z_][\w.]{0,99}(?::?[-=?+][^}\n]{0,99})?\}|\{\{[^{}\n]{1,199}\}\}|\{%[^%\n]{1,199}%\}"
     r"|@[A-Z][A-Z0-9_]{0,99}@|%[A-Z][A-Z0-9_]{2,99}%"
 )
-"""What is no YAML where it begins a value, or stands inside of brackets."""
+"""Forms that are invalid YAML at the start of a value, or inside brackets."""
 _WORD = rf"{_VARIABLE}|{_MARKED}|__[A-Z][A-Z0-9_]{{0,99}}__|<[A-Za-z][\w .-]{{0,99}}>"
 _ANY = rf"{_WORD}|\$\([\w.]{{1,99}}\)|\(\([\w.]{{1,99}}\)\)"
-"""Also what Kubernetes, YAML or a shell may mean: a placeholder only where an error is about it."""
+"""Also forms of Kubernetes, YAML or a shell: placeholders only if an error is about them."""
 _LOGIC = r"\{%|\{\{-? *(?:if|else|end|range|with|define|template|include|block)\b"
 _SYNTAX = frozenset({codes.YAML_SYNTAX, codes.UNSUPPORTED_YAML, codes.DUPLICATE_KEY})
 _MOST = 20
 
 
 def hints_for_text(problems: Sequence[Diagnostic], content: str) -> list[Diagnostic]:
-    """Diagnostics of a text that is no document, with hints about its placeholders."""
+    """Add hints to the diagnostics of a text that is not a document."""
     return _with_hints(problems, _in_broken_line, lambda _: [content])
 
 
 def hints_for_documents(
     problems: Sequence[Diagnostic], texts: Callable[[str], Iterable[str]]
 ) -> list[Diagnostic]:
-    """Diagnostics of documents, with hints about their placeholders.
+    """Add hints to the diagnostics of documents.
 
     Args:
         texts: Returns the texts of a file's documents; none for a file that is no input.
@@ -97,10 +98,10 @@ def _with_hints(
 
 
 def _remedy(names: Sequence[str], texts: Sequence[str], file: str) -> str:
-    """Return what fills in all placeholders of a file, of which errors are about some."""
+    """Return what fills in all placeholders of a file; errors are about `names`."""
     words = [(re.findall(_WORD, text), re.sub(_WORD, "", text)) for text in texts]
     known = {*names, *(name for each, rest in words if not re.search(r"\s", rest) for name in each)}
-    # No shell reads these, so that they are placeholders in scripts, too.
+    # No shell reads these forms, so they are placeholders in scripts, too.
     marks = {name[0] for name in known} & {"{", "_", "@"}
     in_order = [name for each, _ in words for name in each if name in known or name[0] in marks]
     every = [*dict.fromkeys([*in_order, *names])][:_MOST]

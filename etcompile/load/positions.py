@@ -1,12 +1,11 @@
-"""Where values and comments stand in a text, found when somebody asks.
+"""Find the positions of values and comments in a text, on demand.
 
-Reading values keeps no positions. When a diagnostic needs one, the document's own part of the
-text is read a second time, and the places are kept for the next question about the same
-document. A value that was merged or aliased has its place where it is written.
+Reading values stores no positions. When a diagnostic needs one, the text of its document is read
+again, and the positions are cached for further diagnostics. The position of a merged or aliased
+value is where it is written.
 
-Parsers drop comments, so those that speak to etcompile, `# etcompile: ignore[ET2040]`, are found by
-their form and kept where the parser sees no scalar: what stands inside a quoted or a block scalar
-is text (a script that etcompile itself ships may hold such a line).
+Parsers drop comments, so suppressions (`# etcompile: ignore[ET2040]`) are matched by a pattern, and
+ignored inside quoted and block scalars, which may be scripts that contain such a line.
 """
 
 import re
@@ -25,23 +24,23 @@ from etcompile.load.yaml_events import mapping_key, merged_in, span, yaml_events
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
 
-# Texts, which `re` compiles for the few files that have such comments.
+# Patterns as texts, which `re` compiles for the few files that have such comments.
 _COMMENT = (
     r"(?<![^ \t\r\n])#[ \t]*etcompile:[ \t]*"
     r"(?:(?P<verb>ignore-file|ignore)(?![\w-])[ \t]*(?:\[(?P<codes>[^\]\r\n]*)\])?|[\w-]+[ \t]*\[)"
 )
-"""Also what has codes in brackets behind another word: a misspelt comment is reported."""
+"""Also matches another word with codes in brackets, so that a misspelt comment is reported."""
 _SURROGATE = r"\\u[dD][89a-fA-F]"
 _INSIGNIFICANT = r"[ \t]*(#[^\r\n]*)?(\r\n|\r|\n|\Z)"
 
 
 class Place(Struct, eq=False):
-    """Where a value is written.
+    """The position of a value.
 
     Args:
         end: Offset after the last character of the scalar, or of an opening bracket.
-        block: Whether it is a list or mapping without brackets.
-        entries: The places of what it holds, by key or index; each with the span of its key.
+        block: It is a list or mapping without brackets.
+        entries: The places of its items by key or index, each with the span of the key.
     """
 
     start: int
@@ -59,12 +58,9 @@ class Origin(Struct, eq=False):
     _root: Place | None = field(default=None)
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of a value.
+        """Locate a value or its nearest parent.
 
-        Returns:
-            The place of the value, or of the nearest parent that exists. A list or mapping
-            without brackets begins on the line after its key, which says nothing: then the
-            place is that of the key.
+        A list or mapping without brackets begins on the line after its key, so the key is returned.
         """
         if self._root is None:
             self._root = self._places()
@@ -81,24 +77,24 @@ class Origin(Struct, eq=False):
 
     def _places(self) -> Place:
         content = self.text.content
-        # Indentation before the first value belongs to it: without it the rest would not align.
+        # Include the indentation of the first value, so that the other lines align.
         while self.start > 0 and content[self.start - 1] == " ":
             self.start -= 1
-        # JSON may have halves of surrogate pairs, which YAML has not; here no text is read.
+        # JSON may have halves of surrogate pairs, which YAML has not. Values do not matter here.
         written = re.sub(_SURROGATE, r"\\ufe", content[self.start : self.end])
         try:
             return next(places(written))
         except YAMLError:
-            return Place(0, 0)  # it is JSON of another kind that YAML has not
+            return Place(0, 0)  # other JSON that is not YAML
 
 
 def places(content: str) -> Iterator[Place]:
-    """The places in each document of a YAML stream.
+    """Yield the places of each document of a YAML stream.
 
     Raises:
-        yaml.YAMLError: while iterating, where the text is not YAML.
-        KeyError: an alias stands for nothing.
-        ValueError: a key has no JSON form.
+        yaml.YAMLError: While iterating, if the text is not YAML.
+        KeyError: An alias has no anchor.
+        ValueError: A key has no JSON form.
     """
     events: Iterator[Any] = yaml_events(content)
     for event in events:
@@ -107,7 +103,7 @@ def places(content: str) -> Iterator[Place]:
 
 
 def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, Any]]) -> Place:
-    """The place of the node that begins with `event`, and of all it holds."""
+    """Return the place of the node that begins with `event`, with its entries."""
     if isinstance(event, AliasEvent):
         return anchors[event.anchor or ""][0]
     place = Place(event.start_mark.index, event.end_mark.index)
@@ -115,7 +111,7 @@ def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, An
         anchors[event.anchor] = (place, event)
     if not isinstance(event, CollectionStartEvent):
         return place
-    # One with an anchor has something to point at on the line of its key.
+    # A node with an anchor begins on the line of its key.
     place.block = not event.flow_style and event.anchor is None
     if not isinstance(event, MappingStartEvent):
         while isinstance(event := next(events), NodeEvent):
@@ -141,28 +137,28 @@ def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, An
 
 
 def ignore_comments(text: Text) -> "tuple[IgnoreComment, ...]":
-    """The comments of a YAML text that suppress a warning, in their order."""
-    # Most files have no comment that speaks to etcompile, and pay for one search.
+    """Return the comments of a YAML text that suppress a warning, in order."""
+    # Most files have no such comment: one search is enough.
     if "etcompile:" not in text.content or not re.search(_COMMENT, text.content):
         return ()
     from etcompile.diagnostics.suppression import IgnoreComment  # noqa: PLC0415 - few files need it
 
     starts, ends = _scalars(text.content)
     comments: list[IgnoreComment] = []
-    meant: dict[int, int] = {}
+    targets: dict[int, int] = {}
     for match in reversed([*re.finditer(_COMMENT, text.content)]):
         start, end = match.span()
         number = bisect_right(starts, start) - 1
         if number >= 0 and start < ends[number]:
             continue  # part of a scalar
         codes = tuple(code for code in re.split(r"[\s,]+", match["codes"] or "") if code)
-        line = None if match["verb"] == "ignore-file" else _line_meant(start, text, meant)
+        line = None if match["verb"] == "ignore-file" else _target_line(start, text, targets)
         comments.append(IgnoreComment(text.location(start, end), codes, line))
     return tuple(reversed(comments))
 
 
 def _scalars(content: str) -> tuple[list[int], list[int]]:
-    """The offsets at which scalars start and end, up to where the text can be read."""
+    """Return the offsets at which scalars start and end, up to a syntax error."""
     starts: list[int] = []
     ends: list[int] = []
     try:
@@ -176,15 +172,15 @@ def _scalars(content: str) -> tuple[list[int], list[int]]:
                 starts.append(start)
                 ends.append(end)
     except YAMLError:
-        pass  # it is reported where the values are read
+        pass  # reported when the values are read
     return starts, ends
 
 
-def _line_meant(offset: int, text: Text, known: dict[int, int]) -> int:
-    """The line a comment holds for: its own, or the next that says something if it is alone.
+def _target_line(offset: int, text: Text, known: dict[int, int]) -> int:
+    """Return the line that a comment applies to: its line, or the next with content if it is alone.
 
     Args:
-        known: That of the comments further down, by the offset at which their lines begin.
+        known: The results of comments further down, by the offset at which their lines begin.
     """
     content, line = text.content, text.line(offset)
     at = begin = text.line_start(line)

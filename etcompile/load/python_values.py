@@ -1,7 +1,7 @@
-"""Values that Python code hands over, as JSON values.
+"""Convert Python values to JSON values.
 
-They are copied, so that a caller may go on changing its own, and everything that has no JSON
-form is refused by name, as a file's would be.
+They are copied, so that a caller may change the original, and a value without JSON form is refused
+by its path, as in a file.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from etcompile.load.access import Limits
 from etcompile.load.scalars import PLAIN, NotJsonError
 
 _LONGEST_SHOWN = 40
-"""Characters of a key that a message shows."""
+"""The most characters of a key in a message."""
 
 
 def json_value(value: object, file: str, limits: Limits) -> tuple[Any, Diagnostic | None]:
-    """A value as JSON.
+    """Copy a value as JSON, or report why it has no JSON form.
 
     A whole number is an integer even when it is a float, as in a file (`2.0` is 2).
     """
@@ -37,7 +37,11 @@ def _copied(value: object, where: str, levels: int) -> Any:
             copy = {}
             for key, inner in value.items():
                 if not isinstance(key, str):
-                    raise NotJsonError(f"{where or 'the value'} (its key {_shown(key)})")
+                    try:
+                        text = repr(key)[:_LONGEST_SHOWN].encode(errors="backslashreplace").decode()
+                    except Exception:
+                        text = f"of type {type(key).__name__}"
+                    raise NotJsonError(f"{where or 'the value'} (its key {text})")
                 name = _copied(key, where, levels)
                 shown = name[:_LONGEST_SHOWN]
                 copy[name] = _copied(inner, f"{where}.{shown}" if where else shown, levels - 1)
@@ -48,7 +52,7 @@ def _copied(value: object, where: str, levels: int) -> Any:
                 for number, inner in enumerate(value)
             ]
         case str():
-            plain = str.__str__(value)  # of an enumeration, its value
+            plain = str.__str__(value)  # the value of an enumeration
             try:
                 plain.encode()
             except UnicodeEncodeError:
@@ -61,25 +65,15 @@ def _copied(value: object, where: str, levels: int) -> Any:
             return int(value)
         case int() | float():
             try:
-                number = float(
-                    value
-                )  # an integer beyond 64 bits is the nearest float, as in a file
+                number = float(value)  # beyond 64 bits the nearest float, as in a file
             except OverflowError:
                 problem = "an integer that no computer number can hold"
             else:
                 if isfinite(number):
-                    # Kubernetes' parser makes the same of 2.0 and 1e3 in a file (see `scalars`).
+                    # As Kubernetes' parser reads 2.0 and 1e3 in a file (see `scalars`).
                     whole = number.is_integer() and abs(number) < 2.0**63
                     return int(number) if whole else number
                 problem = f"the number {number}"
         case _:
             problem = type(value).__name__
     raise NotJsonError(f"{where or 'the value'} ({problem})")
-
-
-def _shown(key: object) -> str:
-    """A key that is no text, as a message shows it; a very long number has no text in Python."""
-    try:
-        return repr(key)[:_LONGEST_SHOWN].encode(errors="backslashreplace").decode()
-    except Exception:
-        return f"of type {type(key).__name__}"

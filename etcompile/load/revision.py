@@ -1,8 +1,8 @@
-"""The files of a Git revision to a folder that can be read as any other.
+"""Extract the files of a Git revision into a folder that can be read like any other.
 
-The real git is asked for names and contents and for nothing else: no worktree, no checkout, no
-filters, so the repository stays as it is. Files are put where they are in the repository, so that
-paths, globs and links that are relative to each other keep their meaning.
+Git is only asked for names and contents: no worktree, no checkout and no filters, so the repository
+does not change. Files have the same paths as in the repository, so that relative paths, globs and
+links work.
 """
 
 import os
@@ -18,7 +18,7 @@ from etcompile.load.configuration import root_of
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _LARGEST = 256 * 1024 * 1024
-"""Bytes of all files together."""
+"""The most bytes of all files together."""
 _FILES = ("100644", "100755", "100664")
 _LINK = "120000"
 
@@ -28,11 +28,11 @@ _BASES = {
     "CI_MERGE_REQUEST_DIFF_BASE_SHA": "",
     "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "origin/",
 }
-"""Where CI names the base of a pull request, and what Git has before that name."""
+"""Variables with which CI names the base of a pull request, each with Git's prefix for it."""
 
 
 class RevisionError(Exception):
-    """Git cannot say what was asked."""
+    """Git cannot read the revision."""
 
 
 class Revision(Struct, frozen=True):
@@ -43,8 +43,8 @@ class Revision(Struct, frozen=True):
     top: Path
 
     def within(self, path: str) -> str | None:
-        """A path relative to the repository's folder; None if it is outside."""
-        # Not resolved at its end: a link in the repository is a file of it.
+        """Return a path relative to the repository's folder; None if it is outside."""
+        # Resolve only the parent: a link in the repository is one of its files.
         whole = Path(os.path.abspath(path))  # noqa: PTH100
         whole = whole.parent.resolve() / whole.name if whole.name else whole
         top = self.top.resolve()
@@ -52,29 +52,31 @@ class Revision(Struct, frozen=True):
 
 
 def revision(name: str, directory: Path) -> Revision:
-    """The commit that a name means: a branch, a tag, an id, `HEAD~3`.
+    """Return the commit of a branch, a tag, an id or `HEAD~3`.
 
     Raises:
-        RevisionError: there is no git, no repository, or no such commit.
+        RevisionError: There is no git, no repository, or no such commit.
     """
     top = Path(os.fsdecode(_git(directory, "rev-parse", "--show-toplevel").rstrip(b"\n")))
-    wanted = f"{name}^{{commit}}"
+    spec = f"{name}^{{commit}}"
     try:
-        commit = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", wanted)
+        commit = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", spec)
     except RevisionError as error:
         raise RevisionError(f"'{name}' is no revision of {top}{_remedy(top)}") from error
     return Revision(name, commit.decode().strip(), top)
 
 
 def base(name: str | None, output: Path) -> Revision | None:
-    """Return the commit that a change is made to.
+    """Return the commit that a change is based on.
 
     Args:
-        name: Any revision. If None, the commit at which HEAD has left the base of the pull request;
-            there is none if CI names no base, or the output folder is in no repository.
+        name: Any revision. If None, the commit at which HEAD left the base of the pull request.
+
+    Returns:
+        None if CI names no base, or the output folder is in no repository.
 
     Raises:
-        RevisionError: as for `revision`, or the history since the base is missing.
+        RevisionError: As for `revision`, or the history since the base is missing.
     """
     if name is not None:
         return revision(name, Path.cwd())
@@ -99,18 +101,21 @@ def _remedy(top: Path) -> str:
 
 
 def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = False) -> list[str]:
-    """Writes files of a revision.
+    """Write files of a revision to a folder.
 
     Args:
         paths: Paths in the repository, with `/`; of a folder, its YAML and JSON files are
             written, and of a glob those of the folder that it starts in.
         every: Of folders, write all files.
 
+    Returns:
+        The paths that exist.
+
     Raises:
-        RevisionError: git fails, the files are too large, or a link leads out of the revision.
+        RevisionError: Git fails, the files are too large, or a link leads out of the revision.
     """
-    there: list[str] = []
-    wanted: dict[str, str] = {}
+    existing: list[str] = []
+    blobs: dict[str, str] = {}
     links: dict[str, str] = {}
     total = 0
     named = list(dict.fromkeys(paths))
@@ -119,24 +124,24 @@ def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = Fa
     for path in waiting:
         entries = _entries(of, path)
         if path in named and (entries or _start(path) == "."):
-            there.append(path)
+            existing.append(path)
         for entry in entries:
             name = entry.name
             if entry.mode in _FILES and (every or name == path or name.endswith(_SUFFIXES)):
-                total += 0 if name in wanted else entry.size
-                wanted[name] = entry.blob
+                total += 0 if name in blobs else entry.size
+                blobs[name] = entry.blob
         if total > _LARGEST:
             raise RevisionError(f"its files have {total // 1024 // 1024} MB: name fewer paths")
         targets = _links(of, path, [entry for entry in entries if entry.mode == _LINK])
         links |= targets
         waiting += [where for where in dict.fromkeys(targets.values()) if where not in seen]
         seen |= {*targets.values()}
-    for name, content in zip(wanted, _contents(of.top, wanted.values()), strict=True):
+    for name, content in zip(blobs, _contents(of.top, blobs.values()), strict=True):
         _put(folder, name, content)
-    # After the files: nothing is ever written through one.
+    # Create links after the files, so that no file is written through a link.
     for name, where in links.items():
         _put(folder, name, PurePosixPath(posixpath.relpath(where, posixpath.dirname(name) or ".")))
-    return there
+    return existing
 
 
 class _Entry(NamedTuple):
@@ -163,7 +168,7 @@ def _entries(of: Revision, path: str) -> list[_Entry]:
 
 
 def _links(of: Revision, path: str, entries: list[_Entry]) -> dict[str, str]:
-    """Where links lead, as paths in the repository."""
+    """Return the targets of links, as paths in the repository."""
     targets = {}
     texts = _contents(of.top, [entry.blob for entry in entries])
     for entry, text in zip(entries, map(os.fsdecode, texts), strict=True):
@@ -172,15 +177,15 @@ def _links(of: Revision, path: str, entries: list[_Entry]) -> dict[str, str]:
         where = posixpath.normpath(posixpath.join(folder, text))
         if not posixpath.isabs(where) and where.split("/")[0] != "..":
             targets[name] = where
-        # As far as we can see, a link out of the repository leads to a folder or an input.
+        # Report a link out of the repository if it could lead to a folder or an input.
         elif name == path or name.endswith(_SUFFIXES) or (of.top / folder / text).is_dir():
             raise RevisionError(f"its '{name}' is a link to {text}, which is in no revision")
     return targets
 
 
 def _put(folder: Path, name: str, content: bytes | PurePosixPath) -> None:
-    """Makes a file, or a link; it may be there from an earlier call."""
-    # Git lets nobody write such names and trees; other programs do.
+    """Create a file or a link, unless an earlier call has."""
+    # Git refuses to write such names and trees, but other programs do.
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
         raise RevisionError(f"it holds a file of the name '{name}'")
     file = folder / name
@@ -201,7 +206,7 @@ def _put(folder: Path, name: str, content: bytes | PurePosixPath) -> None:
 
 
 def _start(path: str) -> str:
-    """The part of a path before a glob."""
+    """Return the part of a path before a glob."""
     parts = PurePosixPath(path).parts
     plain = []
     for part in parts:

@@ -1,9 +1,9 @@
-"""The JSON value of a YAML scalar, as kubectl reads it.
+"""Convert YAML scalars to JSON values, as kubectl does.
 
-kubectl goes from YAML to JSON with sigs.k8s.io/yaml, whose scalar rules are those of go-yaml 2:
+kubectl converts YAML to JSON with sigs.k8s.io/yaml, whose scalar rules are those of go-yaml 2:
 YAML 1.1 with a few exceptions that no Python library shares (`0o17` and `017` are both octal,
-`y` and `n` are booleans, `1:30` is text, `08` is the number 8). They are written out here, apart
-from the reader, as one table and three patterns.
+`y` and `n` are booleans, `1:30` is text, `08` is the number 8). This module has them as one table
+and three patterns.
 """
 
 import math
@@ -13,11 +13,11 @@ from typing import Final
 Scalar = str | int | float | bool | None
 
 PLAIN = "use plain strings, numbers, booleans, lists and mappings"
-"""What to do about a value that has no JSON form."""
+"""The advice about a value that has no JSON form."""
 
 
 class NotJsonError(ValueError):
-    """The value has no JSON form; its text is the diagnostic's `what`."""
+    """A value has no JSON form; the text is the diagnostic's `what`."""
 
 
 _WORDS: Final[dict[str, bool | float | None]] = (
@@ -32,7 +32,7 @@ _WORDS: Final[dict[str, bool | float | None]] = (
 )
 
 FIRST_CHARACTERS: Final = frozenset({"", *"yYnNtTfFoO~0123456789+-."})
-"""What a plain scalar that is not text begins with; `""` stands for the empty one."""
+"""First characters of plain scalars that are not text; `""` for the empty scalar."""
 
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _BASED = re.compile(
@@ -40,43 +40,41 @@ _BASED = re.compile(
     r"|0b([-+][01]+)"  # go-yaml reads the sign after the prefix too
 )
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-# A number that begins with its point is read by Go's ParseFloat alone, which allows one
-# underscore between two digits.
+# Go's ParseFloat reads numbers that begin with a point. It allows one underscore between digits.
 _POINT_FLOAT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
 _LONGEST_INTEGER = 20  # characters; those of -2^63 and 2^64 - 1
 _TAG_PREFIX = "tag:yaml.org,2002:"
 
 
 def plain(text: str) -> Scalar:
-    """The value of an unquoted scalar.
+    """Return the value of an unquoted scalar.
 
-    Returns:
-        The value; a whole number is an int even when written `1.0` or `1e3`, because JSON text
-        lies between kubectl's reading and the object (reference: sigs.k8s.io/yaml).
+    A whole number is an int even when written `1.0` or `1e3`, because kubectl converts the value to
+    JSON text and back (reference: sigs.k8s.io/yaml).
 
     Raises:
-        NotJsonError: it is an infinity or not a number.
+        NotJsonError: It is an infinity or not a number.
     """
     return _json(_resolved(text), text)
 
 
 def plain_key(text: str) -> str:
-    """The JSON key of an unquoted mapping key.
+    """Return the JSON key of an unquoted mapping key.
 
     Raises:
-        NotJsonError: it is null.
+        NotJsonError: It is null.
     """
     return text if text[:1] not in FIRST_CHARACTERS else key_text(_resolved(text))
 
 
 def tagged(tag: str, text: str) -> Scalar:
-    """The value of a scalar with an explicit tag.
+    """Return the value of a scalar with an explicit tag.
 
     Args:
         tag: The resolved tag, such as `tag:yaml.org,2002:int`; `!` means text.
 
     Raises:
-        NotJsonError: the tag is not one of the JSON types, or the text does not fit it.
+        NotJsonError: The tag is not one of the JSON types, or the text does not fit it.
     """
     short = short_tag(tag)
     if short in ("!", "!!str", "!!timestamp"):
@@ -90,15 +88,15 @@ def tagged(tag: str, text: str) -> Scalar:
 
 
 def short_tag(tag: str) -> str:
-    """The tag as people write it: `!!int` for `tag:yaml.org,2002:int`."""
+    """Return the tag as people write it: `!!int` for `tag:yaml.org,2002:int`."""
     return "!!" + tag.removeprefix(_TAG_PREFIX) if tag.startswith(_TAG_PREFIX) else tag
 
 
 def key_text(value: object) -> str:
-    """The JSON key for a YAML key that is already a value.
+    """Return the JSON key for a parsed YAML key.
 
     Raises:
-        NotJsonError: it is null, a list, a mapping, or a number of more than six digits.
+        NotJsonError: It is null, a list, a mapping, or a number of more than six digits.
     """
     match value:
         case str():
@@ -120,7 +118,7 @@ def key_text(value: object) -> str:
 
 
 def _resolved(text: str) -> Scalar:
-    """The value as go-yaml holds it, before it goes through JSON."""
+    """Return the value in go-yaml, before the conversion to JSON."""
     if text in _WORDS:
         return _WORDS[text]
     first = text[0]
@@ -136,7 +134,7 @@ def _resolved(text: str) -> Scalar:
 
 
 def _integer(number: str) -> int | None:
-    """The integer that Go would fit into 64 bits, else None."""
+    """Return the integer if it fits into 64 bits in Go, else None."""
     if _DECIMAL.fullmatch(number):
         # Longer ones cannot fit, and Python refuses to convert very long ones.
         value = int(number) if len(number) <= _LONGEST_INTEGER else None
@@ -157,13 +155,13 @@ def _integer(number: str) -> int | None:
 
 
 def _float(number: str, text: str) -> float | str:
-    """The float, or the text itself when a float cannot hold it (`1e400`)."""
+    """Return the float, or the text if a float cannot hold it (`1e400`)."""
     value = float(number)
     return value if math.isfinite(value) else text
 
 
 def _json(value: Scalar, text: str) -> Scalar:
-    """What the value is once it was written as JSON and read again."""
+    """Return the value after conversion to JSON text and back."""
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):

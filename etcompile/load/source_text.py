@@ -1,8 +1,8 @@
-"""A file's text, and where in it a character stands.
+"""Decode a file's text, and convert character offsets to lines and columns.
 
-Readers report character offsets, which cost nothing; this module turns an offset into the line
-and column that an editor shows, only when somebody asks. It also decodes, because a byte that is
-not UTF-8 has a place too.
+Readers report character offsets, which cost nothing. This module computes the line and column that
+an editor shows when a diagnostic needs them. It also decodes, because an invalid byte has a
+position too.
 """
 
 import functools
@@ -20,7 +20,7 @@ _NOT_ALLOWED_ASCII = re.compile("[^\t\n\r\x20-\x7e]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMES = {"\x00": "NUL", "\x08": "BS", "\x0c": "FF", "\x1b": "ESC", "\x7f": "DEL"}
 _LONGEST_SHOWN_LINE = 1000
-# Texts, which `re` compiles when a line is shown.
+# Patterns as texts, which `re` compiles when a line is shown.
 _DOCUMENT_END = r"(?:\A|(?<=[\r\n]))---(?=\s)|\Z"
 _OF_SECRETS = r"""\bkind["']?[ \t]*:\s*["']?Secret(?![\w-])"""
 
@@ -34,25 +34,20 @@ class Text(Struct, eq=False):
     _secrets: tuple[list[int], list[int]] | None = field(default=None)
 
     def line(self, offset: int) -> int:
-        """The number of the line that holds `offset`, from 1."""
+        """Return the number of the line that holds `offset`, from 1."""
         if not self._line_starts:
             breaks = _LINE_BREAK.finditer(self.content)
             self._line_starts.extend([0, *(match.end() for match in breaks)])
         return bisect_right(self._line_starts, offset)
 
     def line_start(self, line: int) -> int:
-        """The offset at which a line begins."""
         return self._line_starts[line - 1] if self.line(0) else 0
 
     def location(self, start: int, end: int | None = None) -> Location:
-        """The place of the characters from `start` to `end`.
+        """Locate the characters from `start` to `end`, the offset after the last one.
 
-        Args:
-            end: Offset after the last one; the caret stays on the line of `start`.
-
-        Returns:
-            Its line and column. A line too long to print is not shown, nor one that holds a
-            private key, a part of one, or a credential.
+        The caret stays on the line of `start`. A line is not shown if it is too long to print, or
+        holds a credential or a part of a private key.
         """
         line = self.line(start)
         begin = self.line_start(line)
@@ -61,9 +56,9 @@ class Text(Struct, eq=False):
         if self._secrets is None:
             from etcompile.diagnostics.redaction import secret_spans  # noqa: PLC0415 - few need it
 
-            found = sorted((*secret_spans(self.content), *_secret_documents(self.content)))
-            furthest = itertools.accumulate((end for _, end in found), max)
-            self._secrets = [start for start, _ in found], list(furthest)
+            spans = sorted((*secret_spans(self.content), *_secret_documents(self.content)))
+            furthest = itertools.accumulate((end for _, end in spans), max)
+            self._secrets = [start for start, _ in spans], list(furthest)
         starts, ends = self._secrets
         last = bisect_left(starts, rest) - 1
         hidden = last >= 0 and begin < ends[last]
@@ -80,7 +75,7 @@ class Text(Struct, eq=False):
 
 
 def _secret_documents(content: str) -> Iterator[tuple[int, int]]:
-    """Where documents of kind Secret stand: all values of one are secret, whatever their keys."""
+    """Yield the spans of documents of kind Secret, all of whose values are secret."""
     if "Secret" not in content:
         return
     start = 0
@@ -91,24 +86,20 @@ def _secret_documents(content: str) -> Iterator[tuple[int, int]]:
 
 
 def decoded(data: bytes, file: str) -> Text | Diagnostic:
-    """The text of a file's bytes.
-
-    Returns:
-        The text, or ET1003 at the first byte that is not UTF-8.
-    """
+    """Decode a file, or return ET1003 at the first byte that is not UTF-8."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return Text(file, data.decode())
     except UnicodeDecodeError as error:
-        # Every byte that does not decode becomes one character, so the column stays right.
+        # Every invalid byte becomes one character, so that the column is right.
         readable = Text(file, data.decode(errors="replace"))
         place = readable.location(len(data[: error.start].decode()))
         return diagnose(codes.NOT_UTF8, place, byte=data[error.start])
 
 
 def control_character(text: Text) -> Diagnostic | None:
-    """ET1004 at the first character that YAML does not allow; None when there is none."""
-    # What Python prints, YAML allows, too; most texts need no more to be looked at.
+    """Return ET1004 at the first character that YAML does not allow, if there is one."""
+    # YAML allows all characters that Python calls printable, and most texts have no others.
     if text.content.replace("\n", "").replace("\r", "").replace("\t", "").isprintable():
         return None
     pattern = _NOT_ALLOWED_ASCII if text.content.isascii() else _not_allowed()
@@ -119,17 +110,16 @@ def control_character(text: Text) -> Diagnostic | None:
     name = _NAMES.get(match[0])
     place = text.location(match.start())
     if _SURROGATE.search(place.text or ""):
-        # A line with half a character could not be printed.
+        # A line with a surrogate cannot be printed.
         place = Location(place.file, place.line, place.column)
     return diagnose(codes.CONTROL_CHARACTER, place, character=f"{name} ({code})" if name else code)
 
 
 @functools.cache
 def _not_allowed() -> re.Pattern[str]:
-    """What YAML 1.1 does not call printable (5.1 Character Set).
+    """Compile, on demand, what YAML 1.1 does not call printable (5.1 Character Set).
 
-    A byte order mark inside the text is included; surrogates can only come from a str that Python
-    code made. Compiled when it is needed, as that takes milliseconds.
+    This includes a byte order mark inside the text, and surrogates in texts of Python code.
     """
     return re.compile(
         "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"

@@ -1,8 +1,8 @@
-"""The files that paths, directories and globs name, and their bytes.
+"""List the files that paths, directories and globs name, and read their bytes.
 
-Finding them is apart from reading them because most of what can go wrong here (loops, pipes,
-permissions) has nothing to do with YAML, and because the order of files is part of what makes
-output deterministic: names sort by code point, whatever the file system or locale says.
+Files are sorted by the code points of their names, whatever the file system or locale, because the
+order of files is part of what makes output deterministic. Loops, pipes and permissions are handled
+here, so that the reader of YAML knows nothing of them.
 """
 
 import os
@@ -27,7 +27,7 @@ _MEBIBYTE = 1024 * 1024
 _OUTSIDE = codes.OUTSIDE_THE_BOUNDARY
 
 Identity = tuple[int, int]
-"""Device and inode: two paths to one file have the same."""
+"""Device and inode, equal for two paths to the same file."""
 
 
 class SourceFile(Struct, frozen=True):
@@ -40,22 +40,18 @@ class SourceFile(Struct, frozen=True):
 
 
 class Sources(Struct, frozen=True):
-    """What one argument names."""
+    """The files of one argument."""
 
     kind: Literal["file", "directory", "glob"]
     files: tuple[SourceFile | Diagnostic, ...]
 
 
 def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
-    """The files that a path on the command line names.
+    """List the files that a path on the command line names.
 
-    Args:
-        path: A file, a directory or a glob. A path that exists is not a glob.
-
-    Returns:
-        For a file, itself. For a directory, its YAML and JSON files at any depth, hidden ones
-        left out. For a glob, its matches: a directory among them counts with all its files,
-        and a pattern that ends in `*` or `**` takes YAML and JSON files only.
+    A path that exists is a file or a directory, not a glob. Of a directory, these are its YAML and
+    JSON files at any depth, except hidden ones; of a glob its matches, directories with all their
+    files. A pattern that ends in `*` or `**` matches YAML and JSON files only.
     """
     if _MAGIC.search(path) and not os.path.lexists(path):
         return Sources("glob", tuple(_glob_files(path, boundary)))
@@ -67,15 +63,15 @@ def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
     return Sources("file", (_file(path, os.path.basename(path), status),))  # noqa: PTH119
 
 
-def output_folder(folder: str, top: str, own: str | None = None) -> str | None:
-    """Return the output folder that a folder is or lies in, without links; None if there is none.
+def output_folder(folder: str, top: str, unlocked: str | None = None) -> str | None:
+    """Return the output folder that a folder is or is inside, without links; None if there is none.
 
     Args:
-        top: The folder above which nothing counts: the root of the repository.
-        own: An output folder even without a lock file.
+        top: Where the search ends: the root of the repository.
+        unlocked: An output folder even without a lock file.
     """
     for place in upwards(os.path.realpath(folder)):
-        if place == own or os.path.lexists(os.path.join(place, LOCK)):  # noqa: PTH118
+        if place == unlocked or os.path.lexists(os.path.join(place, LOCK)):  # noqa: PTH118
             return place
         if place == top:
             break
@@ -85,7 +81,7 @@ def output_folder(folder: str, top: str, own: str | None = None) -> str | None:
 def file_bytes(
     path: str, shown: str, limit: int, boundary: access.Boundary | None = None
 ) -> bytes | Diagnostic:
-    """The content of a regular file, or why it cannot be read."""
+    """Read a regular file, or report why it cannot be read."""
     try:
         with access.opened(path, boundary) as file:
             return stream_bytes(file, shown, limit)
@@ -94,11 +90,11 @@ def file_bytes(
 
 
 def stream_bytes(stream: BinaryIO, shown: str, limit: int) -> bytes | Diagnostic:
-    """What a stream holds, or why it cannot be read."""
+    """Read a stream, or report why it cannot be read."""
     parts: list[bytes] = []
     left = limit + 1
     try:
-        # A raw stream gives what there is, which may be less than asked for.
+        # A raw stream may return less than requested.
         while left and (part := stream.read(left)):
             parts.append(part)
             left -= len(part)
@@ -108,15 +104,15 @@ def stream_bytes(stream: BinaryIO, shown: str, limit: int) -> bytes | Diagnostic
 
 
 def too_large(shown: str, limit: int) -> Diagnostic:
-    """ET1007 for a file of more than `limit` bytes."""
+    """Return ET1007 for a file of more than `limit` bytes."""
     return diagnose(codes.FILE_TOO_LARGE, Location(shown), limit=f"{limit / _MEBIBYTE:g}")
 
 
 def shown_path(path: str) -> str:
-    """The path as it can be printed: a byte that is not UTF-8 becomes an escape."""
+    """Return a printable path: a byte that is not UTF-8 becomes an escape."""
     try:
         return os.fsencode(path).decode(errors="backslashreplace")
-    except UnicodeEncodeError:  # a text of a program's, which no file is named by
+    except UnicodeEncodeError:  # from a program; no file can have this name
         return path.encode(errors="backslashreplace").decode()
 
 
@@ -132,7 +128,7 @@ def _status(path: str, boundary: access.Boundary | None) -> os.stat_result | Dia
 
 
 def unreadable(shown: str, error: Exception) -> Diagnostic:
-    """Why a file cannot be read, whichever way the system or the boundary refused it."""
+    """Report why the system or the boundary refused to read a file."""
     if isinstance(error, access.OutsideError):
         return diagnose(_OUTSIDE, Location(shown), root=shown_path(error.boundary.root))
     if isinstance(error, access.SpecialFileError):
@@ -142,7 +138,7 @@ def unreadable(shown: str, error: Exception) -> Diagnostic:
 
 
 def _file(path: str, relative: str, status: os.stat_result) -> SourceFile | Diagnostic:
-    """The file, unless opening it might block for ever."""
+    """Return the file, unless opening it might block for ever."""
     shown = shown_path(path)
     if not stat.S_ISREG(status.st_mode):
         return diagnose(
@@ -154,10 +150,10 @@ def _file(path: str, relative: str, status: os.stat_result) -> SourceFile | Diag
 def _directory_files(
     directory: str, boundary: access.Boundary | None
 ) -> Iterator[SourceFile | Diagnostic]:
-    """The files below a directory, in the order of their names, level by level.
+    """Yield the files below a directory in the order of their names, level by level.
 
-    A directory that was already listed under another name is passed over: its files are the
-    same. One that stands inside itself is reported.
+    Skip a directory that was already listed under another name, and report one that contains
+    itself.
     """
     listed: set[Identity] = set()
     waiting: list[tuple[str, str, tuple[Identity, ...]]] = [(directory, "", ())]
@@ -165,7 +161,7 @@ def _directory_files(
         path, relative, above = waiting.pop()
         status = _status(path, boundary)
         if isinstance(status, Diagnostic):
-            # A link to nowhere is no concern of ours unless it would have been read.
+            # Report a broken link only if its target would have been read.
             leads_out = status.code == _OUTSIDE and os.path.isdir(path)  # noqa: PTH112
             if path.endswith(_SUFFIXES) or leads_out or not os.path.islink(path):  # noqa: PTH114
                 yield status
@@ -200,7 +196,7 @@ def _is_input(path: str) -> bool:
 def _names(
     directory: str, boundary: access.Boundary | None, *, hidden: bool = False
 ) -> list[str] | Diagnostic:
-    """The names in a directory that are hidden, or those that are not; digits count as numbers."""
+    """List a directory, hidden names or the others, with digits sorted as numbers."""
     try:
         names = access.names(directory, boundary)
     except OSError as error:
@@ -229,10 +225,10 @@ def _glob_files(
 def _glob_paths(
     pattern: str, boundary: access.Boundary | None
 ) -> tuple[list[str], list[Diagnostic]]:
-    """The paths that a pattern matches, and the directories that could not be listed.
+    """Return the paths that a pattern matches, and the directories that could not be listed.
 
-    The standard library's glob follows a link that points upwards until the kernel refuses,
-    which takes for ever where there are two. Here `**` enters each real directory once.
+    The standard library's glob follows a link that points upwards until the kernel refuses, which
+    takes for ever if there are two such links. Here `**` enters each real directory once.
     """
     paths: set[str] = set()
     problems: list[Diagnostic] = []

@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - a row a problem
-"""What a YAML parser could not read, in words for people.
+"""Explain syntax errors of a YAML parser to people.
 
-libyaml names the rule of its grammar that failed, and often where it noticed rather than where
-the mistake is. This module turns its phrases into what is usually wrong and what to do, with the
-place to look at; it is apart because it is a table of experience, not part of reading.
+libyaml names the rule of its grammar that failed, and often the place where it noticed rather than
+the place of the mistake. From experience, this module maps its phrases to the usual mistake, its
+place, and advice.
 """
 
 import re
@@ -20,10 +20,10 @@ _UNCLOSED = "one of the lines above may lack its closing quote or bracket"
 _QUOTE_VALUE = "put the whole value in quotes"
 
 _Problem = tuple[int, str, str]
-"""The offset to point at, what is wrong, and what to do."""
+"""The offset to point at, the problem, and advice."""
 
 _RARE = (
-    # words of the parser's, whether the problem is where the context began, what is wrong, advice
+    # words of the parser, whether to point at the start of the context, problem, advice
     ("sequence entries are not", False, "a list item '- ' cannot begin here", "begin the list on a line of its own"),
     ("mapping keys are not allowed", False, "a '? ' key cannot begin here", "quote the '?'"),
     ("alphabetic or numeric", True, "'*' and '&' begin an alias or an anchor, and no name follows", _QUOTE_VALUE),
@@ -39,12 +39,12 @@ _RARE = (
 
 
 def syntax_problem(text: Text, error: Exception, limits: Limits) -> Diagnostic:
-    """ET1005, or ET1008, for an error that the YAML parser raised."""
+    """Return ET1005, or ET1008, for an error that the YAML parser raised."""
     if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
         at = error.problem_mark.index
         if error.problem == "exceeded maximum nesting depth":
-            # libyaml, from 0.2.6 on, reads a line ahead of the events it gives, and so may come to
-            # its own limit of 1,000 levels before the reader of the events comes to the lower one.
+            # libyaml, from 0.2.6 on, reads a line ahead of its events, so it may reach its limit of
+            # 1,000 levels before the reader of the events reaches the lower one.
             return diagnose(codes.NESTING_TOO_DEEP, text.location(at), limit=limits.depth)
         context = error.context_mark.index if error.context_mark else at
         words = _as_libyaml(error.problem or "", error.context or "")
@@ -57,7 +57,7 @@ def syntax_problem(text: Text, error: Exception, limits: Limits) -> Diagnostic:
 
 
 def merge_conflict(text: Text) -> Diagnostic | None:
-    """ET1005 where Git has left both sides of a conflict."""
+    """Return ET1005 if Git has left both sides of a conflict."""
     if (marker := re.search(_CONFLICT, text.content, re.MULTILINE)) is None:
         return None
     problem = "a merge conflict is not resolved"
@@ -67,7 +67,7 @@ def merge_conflict(text: Text) -> Diagnostic | None:
 
 
 def _as_libyaml(problem: str, context: str) -> str:
-    """The problem in libyaml's words, where PyYAML's own parser has others."""
+    """Translate a problem of PyYAML's parser to libyaml's words."""
     if problem.startswith("expected <block end>"):
         lacking = "key" if context.endswith("mapping") else "'-' indicator"
         return f"did not find expected {lacking}"
@@ -77,7 +77,7 @@ def _as_libyaml(problem: str, context: str) -> str:
 
 
 def _reworded(text: Text, problem: str, context: int, at: int) -> _Problem:
-    """The parser's `problem` at offset `at`, inside what began at offset `context`."""
+    """Explain the parser's `problem` at offset `at`, in a node that began at offset `context`."""
     content = text.content
     here = content[at : at + 1]
     no_token = "cannot start any token" in problem

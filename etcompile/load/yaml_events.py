@@ -1,7 +1,4 @@
-"""The parse events of a YAML text, from which both its values and their positions are read.
-
-Neither pays for the other, and both see the same text.
-"""
+"""Parse a YAML text into events, from which values and positions are read separately."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,24 +14,20 @@ except ImportError:  # PyYAML was built without libyaml
 
 
 def yaml_events(content: str) -> Iterator[Event]:
-    """The events of a YAML stream.
-
-    Returns:
-        The events; each mark's `index` is a character offset into the text.
-    """
+    """Yield the events of a YAML stream; a mark's `index` is a character offset into the text."""
     return iter(_Parser(content).get_event, None)
 
 
 def span(event: Any) -> tuple[int, int]:
-    """The offsets of an event's first character, and of the one after its last."""
+    """Return the offsets of an event's first character, and of the one after its last."""
     return event.start_mark.index, event.end_mark.index
 
 
 def mapping_key(event: Any) -> str:
-    """The JSON key that a scalar is, as a mapping's key.
+    """Return the JSON key of a scalar that is a mapping's key.
 
     Raises:
-        NotJsonError: it is null, or has a tag that is not one of JSON's types.
+        NotJsonError: It is null, or has a tag that is not one of JSON's types.
     """
     if event.tag is not None:
         return key_text(tagged(event.tag, event.value))
@@ -43,13 +36,13 @@ def mapping_key(event: Any) -> str:
 
 
 def merged_in(written: dict[Any, Any], merges: list[tuple[int, list[dict[Any, Any]]]]) -> Any:
-    """A mapping with its merges, as kubectl's parser makes it.
+    """Apply the merges of a mapping, as kubectl's parser does.
 
-    It merges where the merge key stands: a key written below it wins, and one written above it
-    loses. Of two mappings in one merge the earlier one wins.
+    A merge applies at the place of its merge key: a key written below it takes precedence over the
+    merge, and a key above it does not. Of two mappings in one merge the earlier takes precedence.
 
     Args:
-        merges: For each merge, how many keys stand above it, and the mappings it merges.
+        merges: For each merge, how many keys are above it, and the mappings it merges.
     """
     keys = list(written)
     value: dict[Any, Any] = {}

@@ -1,8 +1,7 @@
-"""A text's documents as JSON values, in one pass over its events.
+"""Read a text's documents as JSON values, in one pass over its events.
 
-Nothing but values is built here: while nothing is wrong no position is looked at
-(`positions` finds them afterwards, for the few that are asked for). Whatever has no JSON form,
-and whatever exceeds a limit, becomes a diagnostic.
+No position is computed unless there is a problem (`positions` does that on demand). A value that
+has no JSON form or exceeds a limit becomes a diagnostic.
 """
 
 import json
@@ -44,7 +43,7 @@ class DocumentValue(Struct, frozen=True):
 
     Args:
         value: Its JSON value; aliases are shared objects, so treat it as immutable.
-        sound: False if something in it has no JSON form, so that the value is not all of it.
+        sound: False if it is incomplete because something in it has no JSON form.
     """
 
     value: Any
@@ -54,12 +53,12 @@ class DocumentValue(Struct, frozen=True):
 
 
 class Reading(Struct):
-    """What a text holds.
+    """The result of reading a text.
 
     Args:
         documents: The documents up to the end, or up to where reading broke off.
-        broken: Whether it broke off.
-        is_json: Whether it is JSON, which has no comments.
+        broken: Reading broke off.
+        is_json: The text is JSON, which has no comments.
     """
 
     documents: list[DocumentValue] = field(default_factory=list)
@@ -68,7 +67,7 @@ class Reading(Struct):
     is_json: bool = False
 
 
-# What the next node of a container is, where it is not the value of a key.
+# What the next node of a container is, if not the value of a key.
 _ITEM: Final = object()
 _KEY: Final = object()
 _MERGE: Final = object()
@@ -77,13 +76,13 @@ _MAPPING_TAGS: Final = ("!", "!!map")
 _LIST_TAGS: Final = ("!", "!!seq")
 _JSON = re.compile(r"[ \t\r\n]*[{\[]")
 _BLANKS = re.compile(r"[ \t\r\n]*")
-# A text, which `re` compiles for the few inputs that have one.
+# A pattern as text, which `re` compiles for the few inputs with an escape.
 _ESCAPE = r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD][89a-fA-F]..|\\."
 """An escape of JSON; one of six characters is half of a surrogate pair."""
 
 
 def read(text: Text, limits: Limits) -> Reading:
-    """The documents of a text, as kubectl reads it.
+    """Read the documents of a text, as kubectl does.
 
     Args:
         text: YAML, or JSON values one after another; printable characters only.
@@ -98,7 +97,7 @@ def read(text: Text, limits: Limits) -> Reading:
         reading = Reading()
         _read_into(reading, text, limits, note_keys=True)
     if reading.broken and documents is not None:
-        # Of a text that is neither JSON nor YAML, the mistake is reported that was met later.
+        # The text is neither JSON nor YAML: report the error that is further down.
         place, by_yaml = text.location(documents.pos), reading.problems[-1]
         if by_yaml.code == codes.YAML_SYNTAX and line_and_column(by_yaml) <= (
             place.line,
@@ -118,7 +117,7 @@ def read(text: Text, limits: Limits) -> Reading:
 
 
 def line_and_column(problem: Diagnostic) -> tuple[int, int]:
-    """Where a diagnostic stands in its file; before the first line if it has no place there."""
+    """Return the line and column of a diagnostic, 0 if it has none."""
     place = problem.location
     return (place.line or 0, place.column or 0) if place else (0, 0)
 
@@ -126,9 +125,9 @@ def line_and_column(problem: Diagnostic) -> tuple[int, int]:
 def _json_documents(
     content: str, limits: Limits
 ) -> list[DocumentValue] | json.JSONDecodeError | None:
-    """The documents of a JSON text, or where it is none; None if it is for the reader of YAML."""
+    """Return the documents of a JSON text or its first error; None if YAML rules must apply."""
     if "\\ud" in content.lower():
-        # Half of a surrogate pair is no character; Go puts the replacement character.
+        # Go replaces half of a surrogate pair by the replacement character.
         content = re.sub(_ESCAPE, lambda m: "\\ufffd" if len(m[0]) == 6 else m[0], content)
     decoder = json.JSONDecoder(
         object_pairs_hook=_mapping, parse_int=plain, parse_float=plain, parse_constant=_refused
@@ -168,7 +167,7 @@ def _levels(value: Any) -> int:
 
 
 class _StopError(Exception):
-    """Reading cannot go on: a limit is exceeded, or an alias stands for nothing."""
+    """Reading cannot go on: a limit is exceeded, or an alias has no anchor."""
 
     def __init__(self, event: Event, code: str, **facts: object) -> None:
         super().__init__(code)
@@ -177,7 +176,7 @@ class _StopError(Exception):
 
 
 class _DuplicateKeyError(Exception):
-    """The text has duplicate keys: read it again, this time noting where keys stand."""
+    """The text has duplicate keys: read it again and record where keys are."""
 
 
 def _read_into(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
@@ -195,11 +194,11 @@ def _read_into(reading: Reading, text: Text, limits: Limits, *, note_keys: bool)
 
 
 def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
-    """The one loop over all events: most of the time of loading is spent here.
+    """Read all events; most of the time of loading is spent here.
 
-    It is long because a call per event would cost as much as the event. `target` is the
-    container being filled and `key` the place of its next node: a key's text, or one of the
-    markers above. Sizes and heights count values and levels with every alias expanded.
+    The function is long because a call per event would cost as much as the event. `target` is the
+    container that is being filled, and `key` the place of its next node: a key's text, or one of
+    the markers above. Sizes and heights count values and levels with every alias expanded.
     """
     event: Any
     root: list[Any] = []
@@ -275,7 +274,7 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
             value, values, levels = _aliased(event, anchors)
             size += values
             expanded += values
-            # The bytes of all texts and keys, counted once for each anchor.
+            # Count the bytes of all texts and keys once for each anchor.
             counted = lengths.get(event.anchor)
             if counted is None or counted[0] is not value:
                 counted = lengths[event.anchor] = (value, text_bytes(value))
@@ -304,7 +303,7 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
         else:
             continue
 
-        # A node is complete: put it where it belongs.
+        # A node is complete: add it to its container.
         if key.__class__ is str:
             target[key] = value
             key = _KEY
@@ -347,7 +346,7 @@ def _scalar(event: Any) -> Scalar:
 
 
 def _aliased(event: Any, anchors: dict[str, tuple[Any, int, int] | None]) -> tuple[Any, int, int]:
-    """The value an alias stands for, with its expanded size and height."""
+    """Return the value of an alias, with its expanded size and height."""
     name = event.anchor
     if name not in anchors:
         problem = f"no value above has the anchor &{name}"
@@ -361,7 +360,7 @@ def _aliased(event: Any, anchors: dict[str, tuple[Any, int, int] | None]) -> tup
 
 
 def text_bytes(value: Any) -> int:
-    """The length of all texts and keys in a JSON value, about its size when it is written out."""
+    """Return the length of all texts and keys in a JSON value, about its size as a file."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
@@ -374,10 +373,10 @@ def _not_json(text: Text, event: Any, what: str) -> Diagnostic:
 
 
 def _template(text: Text, event: Any) -> Diagnostic | None:
-    """What a template is: `{{ .Values.x }}` is a mapping with a mapping for a key."""
+    """Report a template: `{{ .Values.x }}` is a mapping with a mapping for a key."""
     start = event.start_mark.index
     if not text.content.startswith("{{", start):
-        start -= 1  # the event may be that of the second bracket
+        start -= 1  # the event may be the second bracket's
     if start < 0 or not text.content.startswith("{{", start):
         return None
     end = text.content.find("}}", start)
