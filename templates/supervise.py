@@ -324,7 +324,10 @@ class Coordinator:
             self.fence_until = max(self.fence_until, now + fence)
         if self.run_at is None and now >= self.fence_until:
             self.run_at = now + self.count_failure()
-        if state["over"] or self.run_at is None or now < max(self.run_at, self.fence_until):
+        due = max(self.run_at or 0.0, self.fence_until)
+        if now < due:
+            self.supervisor.next_tick = min(self.supervisor.next_tick, due)
+        if state["over"] or now < due:
             return
         state["epoch"] = self.highest = max(state["epoch"], self.highest) + 1
         state["version"] += 1
