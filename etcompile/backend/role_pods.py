@@ -134,7 +134,9 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
     ssh = credentials(job, role)
     spec = dict(role.template.spec)
     main = _main(job, role)
-    spec["restartPolicy"] = role.recovery.pod_restart
+    # Where all restart together the watcher answers a failure, and a kubelet would answer it, too.
+    by_watcher = job.run.together and job.run.in_place is None
+    spec["restartPolicy"] = "Never" if by_watcher else role.recovery.pod_restart
     if role.recovery.deadline is not None:
         # A job may be configured to end at once, but a Pod needs at least one second.
         deadline = max(role.recovery.deadline, 1)

@@ -20,6 +20,7 @@ from specs import by_name, errors, kubeflow_job, replicas, training_job, warning
 
 ROOT = Path(__file__).parents[2]
 RESTART = "etcompile.dev/restart"
+TOGETHER = "etcompile.dev/restart-together"
 HASH = "etcompile.dev/spec-hash"
 SCRIPTS = "/etc/etcompile/scripts"
 SHIM = ["sh", f"{SCRIPTS}/supervise.sh"]
@@ -137,6 +138,7 @@ def _copy(value: dict[str, Any]) -> dict[str, Any]:
 def _with_policy(job: dict[str, Any]) -> dict[str, Any]:
     made = in_place(job)
     del made["metadata"]["annotations"][RESTART]
+    made["metadata"]["annotations"].pop(TOGETHER, None)  # with it, Pods have another restartPolicy
     return made
 
 

@@ -14,7 +14,7 @@ from etcompile.model import Job, Member, Role
 from etcompile.model.run_completion import Ranked, holder
 from etcompile.model.run_record import ReplicaKey, RestartHistory, RunRecord
 from etcompile.model.supervision import is_supervised
-from etcompile.watch.core.view import Gone, JobView
+from etcompile.watch.core.view import Gone, JobView, Timeouts
 
 Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished", "hung"]
 """How a replica lost its Pod: it failed; it ended well; its node is unreachable; somebody deleted
@@ -69,6 +69,17 @@ class Replica(Struct, frozen=True, gc=False):
         return self.cause == "failed" and not (self.last is not None and self.last.refused)
 
     @property
+    def was_deleted(self) -> bool:
+        """Whether somebody else than the watcher has deleted its Pod, which may still end."""
+        last = self.pod or (self.gone.pod if self.gone else None)
+        return last is not None and last.deleting and self.state in ("there", "lost")
+
+    def settled(self, timeouts: Timeouts) -> float:
+        """Return from when on its loss is decided: a deletion settles while the Pod still ends."""
+        requested = self.last.deletion_requested if self.last is not None else 0.0
+        return max(self.since, (requested or self.since) + timeouts.settle)
+
+    @property
     def restarts(self) -> int:
         """How often containers of its Pod were started again, as far as that counts now."""
         if self.state in ("restarting", "returning") or self.supervised:
@@ -102,6 +113,11 @@ class Placement(Struct, frozen=True):
     def job(self) -> Job:
         """The job."""
         return self.view.job
+
+    @property
+    def restarts_together(self) -> bool:
+        """Whether one lost replica has the watcher recreate all."""
+        return self.job.run.together and self.job.run.in_place is None
 
     @property
     def of_this_run(self) -> Iterator[PodState]:

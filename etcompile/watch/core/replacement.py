@@ -46,8 +46,8 @@ def replaced(state: RunState) -> Decision:
     actions: list[Action] = []
     events: list[Action] = []
     for loss in state.those("lost"):
-        if loss.since and state.now < loss.since + timeouts.settle:
-            actions.append(Requeue(loss.since + timeouts.settle))
+        if loss.since and state.now < (settled := loss.settled(timeouts)):
+            actions.append(Requeue(settled))
             continue
         role = loss.role
         if not loss.returns and role.recovery.vital and not is_spared(state, loss):
@@ -210,19 +210,13 @@ def restarted(
 
 
 def joint_loss(state: RunState) -> Decision | None:
-    """The restart of a gang that has just lost a member, or a container; None if it has not."""
-    if not state.job.run.together or state.job.run.in_place is not None:
+    """The restart of a gang that has just lost a member; None if it has not."""
+    if not state.placement.restarts_together or not (losses := state.new_returns()):
         return None
-    if losses := state.new_returns():
-        loss = losses[0]
-        what = why(loss.role, loss.cause or "failed", loss.last)
-        return restarted(state, f"{loss.name}: {what}", loss)
-    for replica in state.those("there"):
-        # Its kubelet has started it again, and its peers have not noticed.
-        pod = replica.pod
-        if pod is not None and pod.restarts and not pod.deleting:
-            return restarted(state, f"{replica.name}: its container was restarted")
-    return None
+    deleted = next((own for own in state.replicas if own.was_deleted), None)
+    loss = deleted or losses[0]
+    what = "deleted" if deleted else why(loss.role, loss.cause or "failed", loss.last)
+    return restarted(state, f"{loss.name}: {what}", loss)
 
 
 def next_steps(state: RunState) -> Iterator[Action]:

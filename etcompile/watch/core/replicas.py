@@ -115,9 +115,11 @@ class RunState(Struct, frozen=True):
 
     def new_losses(self, after: float | None = None) -> list[Replica]:
         """Return the losses to decide about: their Pods have been gone `after` seconds."""
-        wait = self.timeouts.settle if after is None else after
         return [
-            loss for loss in self.those("lost") if not loss.since or self.now >= loss.since + wait
+            loss
+            for loss in self.those("lost")
+            if self.now >= (loss.settled(self.timeouts) if after is None else loss.since + after)
+            or not loss.since
         ]
 
     def new_returns(self) -> list[Replica]:
@@ -136,7 +138,7 @@ def run_state(placement: Placement, before: Before, now: float) -> RunState:
         if (
             pod is not None
             and (pod.phase == "Running" and not pod.deleting and pod.uid not in judged)
-            and not (written.lost or written.completed)
+            and not (written.lost or written.completed or pod.exits)
         ):
             replicas.append(replica)  # as most: it is there
             continue
@@ -148,6 +150,12 @@ def run_state(placement: Placement, before: Before, now: float) -> RunState:
             replicas.append(_with_pod(placement, replica, pod, before))
         else:
             replicas.append(_without_pod(placement.view, replica, record, pruned))
+    if placement.restarts_together and any(own.was_deleted for own in replicas):
+        # Its peers fail because it goes, and a deletion is no failure.
+        replicas = [
+            _lost(own, "deleted", own.last, record, own.since) if own.cause == "failed" else own
+            for own in replicas
+        ]
     return RunState(placement, record, now, tuple(replicas), before)
 
 
@@ -215,8 +223,9 @@ def _with_pod(placement: Placement, replica: Replica, pod: PodState, before: Bef
         # Whatever its containers make of the signal is no failure of theirs
         # (reference/training-operator.md 7, defects 5 and 48).
         return replica
-    if pod.phase == "Failed" or (pod.phase == "Pending" and pod.refused):
-        # Its preflight has sent it away, and its kubelet would only ask again.
+    is_over = placement.restarts_together and dict(pod.exits).get(replica.role.template.main)
+    if pod.phase == "Failed" or is_over or (pod.phase == "Pending" and pod.refused):
+        # Sidecars may go on. Or its preflight has sent it away, and its kubelet would ask again.
         return _lost(replica, "failed", pod, record)
     ends: dict[str, Cause] = {"Succeeded": "succeeded", "Unknown": "unknown"}
     cause = ends.get(pod.phase)

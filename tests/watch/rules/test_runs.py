@@ -30,7 +30,7 @@ def torch(
 # Together -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["failed", "deleted", "erased", "started again in place"])
+@pytest.mark.parametrize("how", ["failed", "deleted", "erased", "ended beside a sidecar"])
 def test_gang_that_loses_a_member_restarts_as_a_whole(how: str) -> None:
     world = torch(together=True)
     before = {pod.uid for pod in world.pods.values()}
@@ -42,7 +42,7 @@ def test_gang_that_loses_a_member_restarts_as_a_whole(how: str) -> None:
         case "erased":
             world.vanish("mnist-worker-1")
         case _:
-            world.change("mnist-worker-1", restarts=1)
+            world.change("mnist-worker-1", exits=(("pytorch", 137),))  # it still runs
     world.wait(60)
     assert not before & {pod.uid for pod in world.pods.values()}
     assert all(pod.ready for pod in world.pods.values())
@@ -93,6 +93,35 @@ def test_gang_restarts_within_its_limit() -> None:
     world.settle()
     assert world.record.phase == "Failed"
     assert world.record.restarts == 2
+
+
+def test_peers_of_a_deleted_pod_that_fail_do_not_count() -> None:
+    world = torch(together=True, policy="ExitCode", backoffLimit=0)
+    world.change("mnist-worker-1", deleting=True, deletion_requested=world.now)
+    world.fail("mnist-worker-2", 1)
+    world.settle()
+    (event,) = world.told("JobRestarted")
+    assert event.message.startswith("mnist-worker-1: deleted")
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert (world.record.restarts, world.record.replaced) == (1, {})
+
+
+def test_deleted_pod_settles_while_it_ends() -> None:
+    world = World(kubeflow_job("JAXJob", {"Worker": 3}))
+    requested = world.now
+    world.change("mnist-worker-1", deleting=True, deletion_requested=requested)
+    world.now += 1.5
+    world.vanish("mnist-worker-1")
+    assert world.settle() == requested + world.timeouts.settle
+    world.create("mnist-worker-1")
+    world.get_ready()
+    requested = world.now
+    world.change("mnist-worker-1", deleting=True, deletion_requested=requested)
+    world.now += 30
+    world.vanish("mnist-worker-1")
+    world.settle()
+    assert "mnist-worker-1" in world.pods
 
 
 def test_completed_replicas_run_again_with_their_gang() -> None:
