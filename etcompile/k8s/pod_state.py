@@ -54,6 +54,7 @@ class PodState(Struct, frozen=True, gc=False):
     reason: str = ""  # why it failed, in one word: `Evicted`, `DeadlineExceeded`; mostly empty
     disrupted: bool = False  # it failed because of its node, not by itself
     exits: tuple[tuple[str, int], ...] = ()  # name and exit code of containers that have ended
+    ended_at: float = 0.0  # when the last of those ended, by its node's clock
     restarts: int = 0  # how often its containers were started again in place
     init_restarts: int = 0
     created: float = 0.0
@@ -154,6 +155,9 @@ def pod_state(pod: Object, before: "PodState | None" = None) -> PodState:
         reason=reason,
         disrupted=(troubled and pods.is_disrupted(pod)) or sent_away,
         exits=tuple((c["name"], pods.terminated(c).get("exitCode", 0)) for c in ended),
+        ended_at=max(
+            (seconds(pods.terminated(c).get("finishedAt")) or 0.0 for c in ended), default=0.0
+        ),
         restarts=restarts,
         init_restarts=init_restarts,
         created=seconds(metadata.get("creationTimestamp")) or 0.0,

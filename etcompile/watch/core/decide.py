@@ -108,6 +108,8 @@ def _decision(state: RunState) -> Decision:
     pods, now, before = state.placement, state.now, state.before
     # Whether it is over is asked first: nobody is to be replaced for a run that is.
     end = verdict.end(state)
+    if end is not None and not (end.succeeded or end.again) and now < verdict.sure_at(state):
+        return Decision(before.record, (*before.actions, Requeue(verdict.sure_at(state))))
     if end is not None and not end.again:
         ended = verdict.ended(state, end)
         after = verdict.after_the_end(pods, ended.record, now)

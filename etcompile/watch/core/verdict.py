@@ -2,7 +2,8 @@
 
 The operators decide in the order of a hash table, so that the same Pods may mean success or failure
 (reference/training-operator.md 7, defects 14 and 29). Here there is one order, and the first that
-holds ends the run: `_end` has it. So of a success and a failure at once the run has succeeded.
+holds ends the run: `_end` has it. So of a success and a failure at once the run has succeeded, also
+if the watcher sees the failure first: it waits a moment before it believes one (`sure_at`).
 
 A loss is judged when it is sure. Who vanished may be back in a moment, because Git's tool brings it
 back or a whole job is about to go: `Timeouts.settle` and `Timeouts.verdict` say how long that is.
@@ -26,7 +27,7 @@ from etcompile.watch.core.actions import Action, Decision, DeletePod, EmitEvent,
 from etcompile.watch.core.followers import spends_budget
 from etcompile.watch.core.listener import End
 from etcompile.watch.core.placement import Placement, Replica, State, counts_failures
-from etcompile.watch.core.replicas import RunState, why
+from etcompile.watch.core.replicas import RunState, comes_back, why
 
 
 def end(state: RunState) -> End | None:
@@ -71,13 +72,7 @@ def next_look(state: RunState) -> Iterator[Requeue]:
 
 def _end(state: RunState) -> End | None:
     job, batch = state.job, state.view.batch
-    # What the replicas that decide come to, by what was decided about each.
-    outcomes: dict[State, Outcome] = {"done": "done", "left": "out"}
-    deciders = [
-        Decider(replica.name, replica.number == 0, outcomes.get(replica.state, "open"))
-        for replica in _deciding(state)
-    ]
-    complete = completion(job.run.success, deciders)
+    complete = completion(job.run.success, [_decider(state, own) for own in _deciding(state)])
     if message := _success(state, complete):
         return End("Completed", message, succeeded=True)
     # A Pod's own clock may be faster: it has the deadline of the job.
@@ -109,6 +104,32 @@ def _end(state: RunState) -> End | None:
     if complete.end == "hopeless":
         return End("NoneLeft", "no replica is left that could make it succeed")
     return None
+
+
+def _decider(state: RunState, replica: Replica) -> Decider:
+    """Return what a replica that decides has come to."""
+    outcomes: dict[State, Outcome] = {"done": "done", "left": "out"}
+    outcome = outcomes.get(replica.state, "open")
+    last = replica.pod or (replica.gone.pod if replica.gone else None)
+    if last is not None and last.uid in state.record.gang and state.record.phase == "Restarting":
+        # It succeeded before the restart deleted it, which the watcher had not seen yet.
+        in_time = last.phase == "Succeeded" and 0.0 < last.ended_at < last.deletion_requested
+        outcome = "done" if in_time and not comes_back(replica.role, "succeeded", last) else "open"
+    return Decider(replica.name, replica.number == 0, outcome)
+
+
+def sure_at(state: RunState) -> float:
+    """Return from when on a failure ends the run: a success of that moment may not be seen yet."""
+    losses = state.those("lost")
+    ends = [own.last.ended_at for own in losses if own.cause == "failed" and own.last]
+    remaining = [
+        Decider(own.name, own.number == 0, "out" if own.state in ("lost", "left") else "done")
+        for own in _deciding(state)
+    ]
+    may_succeed = completion(state.job.run.success, remaining).end == "succeeded"
+    # A node's clock may be wrong.
+    first = min((at for at in ends if at <= state.now), default=0.0)
+    return first + state.timeouts.race if may_succeed else 0.0
 
 
 def _success(state: RunState, complete: Completion) -> str:

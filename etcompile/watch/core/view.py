@@ -78,6 +78,7 @@ class Timeouts(Struct, frozen=True):
     # The same where a tool syncs Git and somebody deleted the Pod: it may be the tool, whose next
     # step is the job that does without it.
     prune: float = 15.0
+    race: float = 3.0  # until a failure ends a run: kubelets may report a success that much later
     verdict: float = 10.0  # until a vanished Pod is lost for good: Git may bring it back
     # Until a replica that failed a third time comes back; each further time twice as long. The
     # first two times it comes back at once.

@@ -1,21 +1,27 @@
 """When a run has succeeded, when it has failed, and what it may go on without."""
 
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 from defects.test_trainer import job as train_job
 from defects.test_trainer import runtime
-from etcompile.watch.core.actions import Requeue
+from etcompile.watch.core.actions import CreatePod, Requeue
 from specs import kubeflow_job, replicas, training_job
 from world import START, World, mpi_job
 
 
-def kubeflow(kind: str, types: dict[str, int], policy: str = "Never", **more: Any) -> World:
+def kubeflow(
+    kind: str, types: dict[str, int], policy: str = "Never", *, together: bool = False, **more: Any
+) -> World:
     whole = {name: {**replicas(kind, count)} for name, count in types.items()}
     for one in whole.values():
         one["restartPolicy"] = policy
-    return World(kubeflow_job(kind, whole, **more))
+    job = kubeflow_job(kind, whole, **more)
+    if together:
+        job["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
+    return World(job)
 
 
 ELASTIC = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}}
@@ -320,3 +326,53 @@ def test_lost_worker_of_the_mpi_operator_is_replaced_whatever_the_loss() -> None
         world.wait(700)
         assert world.pods["mnist-worker-0"].uid != before
     assert world.record.phase == "Pending"  # its launcher has not run yet
+
+
+# A success and a failure at once ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("policy", ["Never", "OnFailure", "ExitCode", "Always"])
+@pytest.mark.parametrize("order", [*permutations(("master-0", "worker-0", "worker-1"))])
+@pytest.mark.parametrize("gap", [0.0, 0.7])
+def test_success_and_failures_of_one_moment_are_a_success_in_every_order(
+    order: tuple[str, ...], policy: str, gap: float, *, together: bool
+) -> None:
+    world = kubeflow("PyTorchJob", {"Master": 1, "Worker": 2}, policy, together=together)
+    at = world.now
+    world.now += 1.2  # until a kubelet has noticed
+    for name in order:
+        world.settle()
+        if f"mnist-{name}" not in world.pods:
+            continue  # it was replaced, and its end is not seen any more
+        if name == "master-0":
+            world.succeed(f"mnist-{name}")
+        else:
+            world.fail(f"mnist-{name}", 1)
+        world.change(f"mnist-{name}", ended_at=at)
+        world.settle()
+        world.now += gap
+    world.wait(60)
+    assert world.record.phase == "Succeeded"
+    assert not world.told("JobFailed")
+    assert not [own for own in world.of(CreatePod) if own.name == "mnist-master-0"]
+
+
+def test_master_that_exits_0_because_a_restart_deletes_it_has_not_succeeded() -> None:
+    world = kubeflow("PyTorchJob", {"Master": 1, "Worker": 2}, "OnFailure", together=True)
+    world.fail("mnist-worker-0", 1)
+    world.settle()
+    world.succeed("mnist-master-0")
+    world.change("mnist-master-0", ended_at=world.now)
+    world.settle()
+    assert world.record.phase == "Restarting"
+
+
+def test_failure_after_which_nothing_can_succeed_ends_the_run_at_once() -> None:
+    for failing, phase in (("master-0", "Failed"), ("worker-0", "Running")):
+        world = kubeflow("PyTorchJob", {"Master": 1, "Worker": 2})
+        world.fail(f"mnist-{failing}", 1, ended_at=world.now)
+        world.settle()
+        assert world.record.phase == phase
+        world.wait(world.timeouts.race, ready=False)
+        assert world.record.phase == "Failed"
