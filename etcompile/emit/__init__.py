@@ -1,8 +1,8 @@
-"""Objects to bytes: the writer, the order, the layouts and the output folder.
+"""Write objects as bytes: the writer, the order, the layouts and the output folder.
 
 No other stage turns objects into text, so every command writes the same bytes for the same objects.
-Everything here is pure. What a folder needs, and a stream does not, is imported from its module:
-`output_state` compares one with what it should hold, and `directory` writes it.
+Everything here is pure. Two modules are imported only for an output folder: `output_state` compares
+it with its desired content, and `directory` writes it.
 """
 
 from etcompile.emit.layout import HEADER, Group, blocks, header, layout, stream

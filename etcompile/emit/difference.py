@@ -1,7 +1,7 @@
-"""Two texts to the lines that differ, as `diff -u` shows them.
+"""Show the lines in which two texts differ, as `diff -u` does.
 
-A rendered file may have a hundred thousand lines, and `render --check` shows a few of them. So no
-more than 2,000 lines from the first difference on are compared.
+A rendered file may have a hundred thousand lines, of which `render --check` shows a few. Therefore
+at most 2,000 lines, from the first difference on, are compared.
 """
 
 import difflib
@@ -12,15 +12,13 @@ from etcompile.diagnostics.message_text import in_common
 
 _CONTEXT = 3
 _COMPARED = 2000
-"""Lines of either text, from the first difference on, that are compared."""
 _HUNK = re.compile(r"@@ -([0-9]+)((?:,[0-9]+)?) \+([0-9]+)((?:,[0-9]+)?) @@")
 
 
 def unified(name: str, old: str, new: str) -> Iterator[str]:
-    """The lines of a unified diff, each without its line break.
+    """Yield the lines of a unified diff, without line breaks: the two names, then hunks.
 
-    Yields:
-        The two names, then hunks. Far behind the first difference the diff may end early.
+    Far behind the first difference the diff may end early.
     """
     before, after = old.splitlines(), new.splitlines()
     start = in_common(before, after)
@@ -33,7 +31,7 @@ def unified(name: str, old: str, new: str) -> Iterator[str]:
     lines = [*difflib.unified_diff(before, after, n=_CONTEXT, lineterm="")][2:]
     hunks = [number for number, line in enumerate(lines) if line.startswith("@@")]
     if is_cut and len(hunks) > 1:
-        # What the cut has torn in two would look like a change.
+        # A hunk that the cut has torn would look like a change.
         lines = lines[: hunks[-1]]
     yield f"--- {name if old else '/dev/null'}"
     yield f"+++ {f'{name} (rendered now)' if new else '/dev/null'}"

@@ -1,7 +1,7 @@
-"""Writes an output folder: all of its files or none.
+"""Write an output folder: all of its files or none.
 
 Other programs read a folder of manifests while it is written, and applying half of one with pruning
-deletes a training. So the new tree is built beside the folder and swapped in at once, under a lock
+deletes a training. So the new tree is built next to the folder and swapped in at once, under a lock
 against other runs. Files that etcompile did not write stay.
 """
 
@@ -30,18 +30,12 @@ _NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 class WriteResult(Struct, frozen=True):
-    """What writing an output folder did.
-
-    Args:
-        removed: Files of an earlier run that are not part of the output any more, relative to
-            the folder, with `/`.
-        diagnostics: Why nothing was written; then the folder is as it was.
-    """
+    """What writing an output folder did."""
 
     written: int = 0
     unchanged: int = 0
-    removed: tuple[str, ...] = ()
-    diagnostics: tuple[Diagnostic, ...] = ()
+    removed: tuple[str, ...] = ()  # stale files, relative to the folder, with `/`
+    diagnostics: tuple[Diagnostic, ...] = ()  # why nothing was written
 
 
 def write(
@@ -52,20 +46,19 @@ def write(
     force: bool = False,
     agrees: Callable[[Comparison], bool] | None = None,
 ) -> WriteResult:
-    """Makes a folder hold exactly these files, and what others put there.
+    """Make a folder hold exactly these files, and foreign ones.
 
     Files of an earlier run, known by the lock file or else by their header, are replaced or
-    removed. A folder that is right already is not touched. If the process is killed at any
-    moment, the folder is wholly the old or wholly the new one, and the next run tidies up.
+    removed. A correct folder is not touched. If the process is killed at any moment, the folder is
+    entirely the old or entirely the new one, and the next run cleans up.
 
     Args:
-        agrees: Called with how the folder differs, before anything is written; nothing is
-            unless it does.
+        agrees: Called with the difference before anything is written; False stops the run.
 
     Returns:
-        What was done, or the reasons why nothing was: ET5001 for every foreign file in the
-        way, ET5002 for a folder that cannot be replaced, ET5003 if the system refused, ET5007
-        for every file changed by hand, ET5011 for a lock file that cannot be read.
+        What was done, or why nothing was: ET5001 for every foreign file in the way, ET5002 for a
+        folder that cannot be replaced, ET5003 if the system refuses, ET5007 for every file changed
+        by hand, ET5011 for a lock file that cannot be read.
     """
     target = directory
     try:
@@ -75,22 +68,22 @@ def write(
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(target) as tidy:
             recover(target, tidy=tidy)
-            wanted = {PurePosixPath(path): text.encode() for path, text in files.items()}
+            desired = {PurePosixPath(path): text.encode() for path, text in files.items()}
             state = output_state(target)
-            comparison = compared(target, state, wanted)
+            comparison = compared(target, state, desired)
             problems = refusals(directory, comparison, force=force)
             agreed = agrees is None or agrees(comparison)
             if problems or not agreed:
                 return WriteResult(diagnostics=problems)
             if not comparison.equal:
-                _replace(target, wanted, comparison.unchanged, state)
+                _replace(target, desired, comparison.unchanged, state)
             return WriteResult(
-                written=len(wanted) - len(comparison.unchanged),
+                written=len(desired) - len(comparison.unchanged),
                 unchanged=len(comparison.unchanged),
                 removed=tuple(str(path) for path in comparison.stale),
             )
     except OSError as error:
-        # With a path that the user knows: never one of a temporary tree.
+        # Name a path that the user knows, never one of a temporary tree.
         path = Path(os.fsdecode(error.filename)) if error.filename else target
         known = directory / path.relative_to(target) if path.is_relative_to(target) else directory
         reason = error.strerror or str(error)
@@ -101,7 +94,7 @@ def write(
 def refusals(
     directory: Path, comparison: Comparison, *, force: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """Why a folder is not written over."""
+    """Return why a folder is not overwritten."""
     problems = [
         diagnose(codes.FOREIGN_FILE, None, path=str(directory / path))
         for path in comparison.in_the_way
@@ -120,7 +113,7 @@ def refusals(
 def refusal(
     directory: Path, inputs: Iterable[Path] = (), *, reads_only: bool = False
 ) -> Diagnostic | None:
-    """Why a folder cannot be the output folder, whatever is in it."""
+    """Return why a folder cannot be the output folder, whatever its content."""
     target = Path(os.path.realpath(directory))
     reason, advice = None, "name a folder of its own, such as out/"
     if os.path.lexists(target) and not target.is_dir():
@@ -128,7 +121,7 @@ def refusal(
     elif not reads_only and Path.cwd().is_relative_to(target):
         reason = "it is the current directory, or holds it"
     elif held := next(
-        # Both where a path leads and where it stands: a link to a file elsewhere is input, too.
+        # A link's place and its target: a link to a file elsewhere is input as well.
         (
             path
             for path in inputs
@@ -148,23 +141,23 @@ def refusal(
 
 def _replace(
     target: Path,
-    wanted: Mapping[PurePosixPath, bytes],
+    desired: Mapping[PurePosixPath, bytes],
     unchanged: frozenset[PurePosixPath],
     state: OutputState,
 ) -> None:
-    """Builds the new tree beside the old one and puts it in its place."""
+    """Build the new tree next to the old one and swap them."""
     tree = _sibling(target, "new")
     tree.mkdir(mode=0o755)
     try:
-        _build(tree, target, wanted, unchanged, state)
+        _build(tree, target, desired, unchanged, state)
         old = put_in_place(tree, target)
     except BaseException:
         _delete(tree)
         raise
     if old is None:
         return
-    # What others put into the old tree after we had looked is moved over; where the new tree has
-    # something of that name, that stays.
+    # Foreign files that appeared after the scan are moved over, unless the new tree has one of
+    # that name.
     with contextlib.suppress(OSError):
         for path in sorted(output_state(old).foreign - state.foreign):
             if not os.path.lexists(target / path):
@@ -176,12 +169,12 @@ def _replace(
 def _build(
     tree: Path,
     target: Path,
-    wanted: Mapping[PurePosixPath, bytes],
+    desired: Mapping[PurePosixPath, bytes],
     unchanged: frozenset[PurePosixPath],
     state: OutputState,
 ) -> None:
-    same = (state.foreign - wanted.keys()) | unchanged
-    folders = {folder for path in wanted.keys() | same for folder in path.parents}
+    same = (state.foreign - desired.keys()) | unchanged
+    folders = {folder for path in desired.keys() | same for folder in path.parents}
     folders |= {folder for path in state.empty for folder in (path, *path.parents)}
     in_order = sorted(folders - {PurePosixPath()})
     for folder in in_order:
@@ -197,18 +190,18 @@ def _build(
             if not stat.S_ISREG(file.lstat().st_mode):
                 raise
             shutil.copy2(file, tree / path)
-    new = wanted.keys() - unchanged
+    new = desired.keys() - unchanged
     for path in new:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(tree / path, flags, 0o644), "wb") as stream:  # noqa: PTH123 - no path
-            stream.write(wanted[path])
-    # Only when all are written: the first wait takes most of the others with it.
+            stream.write(desired[path])
+    # After all are written, because the first sync also writes most of the others.
     for path in new:
         _sync(tree / path)
     for folder in (*reversed(in_order), PurePosixPath()):
         if folder in state.folders or (not folder.parts and target.exists()):
             shutil.copymode(target / folder, tree / folder)
-        with contextlib.suppress(OSError):  # where there is such a thing
+        with contextlib.suppress(OSError):  # not every file system can sync a folder
             _sync(tree / folder)
 
 
@@ -217,14 +210,14 @@ def _build(
 
 @contextlib.contextmanager
 def locked(target: Path) -> Iterator[bool]:
-    """Keeps other runs away from a directory, which need not exist.
+    """Exclude other runs from a directory, which need not exist; wait for a run in progress.
 
-    Waits for a run that has the lock. The lock is on the parent, so it leaves no file behind,
-    and the system frees it when its holder dies.
+    The lock is on the parent, so it leaves no file behind, and the system frees it when its holder
+    dies.
 
     Yields:
         Whether there is a lock: network file systems have none for directories. Two runs at
-        once without one still leave the tree of one of them, whole.
+        once without one still leave the whole tree of one of them.
     """
     parent = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -239,14 +232,11 @@ def locked(target: Path) -> Iterator[bool]:
 
 
 def put_in_place(tree: Path, target: Path) -> Path | None:
-    """Makes `tree` the directory `target`.
+    """Make `tree` the directory `target`, which need not exist.
 
-    At every moment `target` is wholly what it was or wholly what it becomes, where the system
-    can exchange two directories. Elsewhere it is missing for a moment; if the run dies in it,
-    `recover` brings the old tree back.
-
-    Args:
-        target: The directory to replace; it need not exist.
+    If the system can exchange two directories, `target` is entirely old or entirely new at every
+    moment. Otherwise it is missing for a moment; if the run dies then, `recover` restores the old
+    tree.
 
     Returns:
         Where the old tree is now, if there was one.
@@ -264,19 +254,19 @@ def put_in_place(tree: Path, target: Path) -> Path | None:
         except OSError:
             old.rename(target)
             raise
-    with contextlib.suppress(OSError):  # where there is such a thing
+    with contextlib.suppress(OSError):  # not every file system can sync a folder
         _sync(target.parent)
     return old
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Swaps two directories at once.
+    """Swap two directories at once.
 
     Returns:
         Whether the system and the file system can do that; if not, nothing has happened.
 
     Raises:
-        OSError: it is possible, but was refused.
+        OSError: It is possible, but was refused.
     """
     library = ctypes.CDLL(None, use_errno=True)
     paths = os.fsencode(one), os.fsencode(other)
@@ -297,19 +287,19 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def recover(target: Path, *, tidy: bool) -> None:
-    """Makes up for runs that were killed while they replaced `target`.
+    """Clean up after runs that were killed while they replaced `target`.
+
+    A missing `target` gets its old tree back.
 
     Args:
-        target: The directory; if it is missing because a run died while replacing it, the old
-            tree takes its place again.
-        tidy: Remove what else such runs left. Needs the lock: it might be a living run's.
+        tidy: Remove other leftovers. This needs the lock, because a living run may own them.
     """
     leftover = re.compile(rf"\.{re.escape(target.name)}\.etcompile-(new|old)-[0-9a-f]{{16}}")
     for entry in sorted(os.scandir(target.parent), key=lambda entry: entry.name, reverse=True):
         match = leftover.fullmatch(entry.name)
         if match is None or not entry.is_dir(follow_symlinks=False):
             continue
-        # Others may write to a shared parent such as /tmp: what they put there is not ours.
+        # Other users' files in a shared parent such as /tmp are not ours.
         if entry.stat(follow_symlinks=False).st_uid != os.geteuid():
             continue
         if match[1] == "old" and not os.path.lexists(target):
@@ -319,9 +309,9 @@ def recover(target: Path, *, tidy: bool) -> None:
 
 
 def _delete(tree: Path) -> None:
-    """Removes a tree as far as the system lets us; the next run's `recover` tries again."""
+    """Remove a tree as far as the system allows; the next run's `recover` tries again."""
     for folder, _, _ in os.walk(tree):
-        # What was carried over may be write-protected.
+        # Linked and copied folders may be write-protected.
         with contextlib.suppress(OSError):
             Path(folder).chmod(0o700)
     shutil.rmtree(tree, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Writes single files below a folder that the user named, and follows no link there.
+"""Write single files below a folder that the user named, without following links there.
 
-The folder itself may be a link, as for any program. A link below it would let whoever put it there
-choose which file is overwritten. `etcompile.emit.directory` replaces whole folders of manifests.
+The folder itself may be a link, as for any program. A link below it would let its creator choose
+which file is overwritten. `etcompile.emit.directory` replaces whole folders of manifests.
 """
 
 import contextlib
@@ -17,17 +17,16 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _STREAMS = ("/dev", "/proc")
-"""Where names such as `/dev/stdout` are links of the kernel to open files."""
+"""Folders in which names such as `/dev/stdout` are the kernel's links to open files."""
 
 
 def write_files(
     folder: Path, files: Mapping[str, bytes], *, only_new: bool = False
 ) -> list[Diagnostic]:
-    """Writes files into a folder; those that are there are replaced.
+    """Write files into a folder, replacing existing ones.
 
     Returns:
-        ET5023 for each link in the way, and then nothing is written; ET5003 if the system
-        refused.
+        ET5023 for each link in the way, and then nothing is written; ET5003 if the system refuses.
     """
     if problems := refused(folder, files):
         return problems
@@ -44,13 +43,13 @@ def write_files(
 
 
 def write_file(file: Path, content: bytes, *, only_new: bool = False) -> list[Diagnostic]:
-    """Writes a file that the user named; its folder is there already.
+    """Write a file that the user named, in an existing folder.
 
     Args:
-        file: The file; it may also be a device or a pipe, such as `/dev/stdout`.
+        file: May also be a device or a pipe, such as `/dev/stdout`.
 
     Returns:
-        ET5023 if it is a link to a file, ET5003 if the system refused.
+        ET5023 if it is a link to a file, ET5003 if the system refuses.
     """
     try:
         folder = Path(os.path.realpath(file.parent))
@@ -69,7 +68,7 @@ def write_file(file: Path, content: bytes, *, only_new: bool = False) -> list[Di
 
 
 def refused(folder: Path, names: Iterable[str]) -> list[Diagnostic]:
-    """An error for each link that would have to be followed to write some files."""
+    """Report each link that writing some files would have to follow."""
     reasons: dict[Path, str] = {}
     for name in names:
         path = PurePosixPath(name)
@@ -86,10 +85,10 @@ def refused(folder: Path, names: Iterable[str]) -> list[Diagnostic]:
 
 
 def outside(file: Path, places: Iterable[str]) -> list[Diagnostic]:
-    """An error if links have led from the places that the user named to a folder elsewhere.
+    """Report if links lead from the places that the user named to a folder elsewhere.
 
     Args:
-        file: What is to be written, beside a file that was found below the places.
+        file: The file to write, next to one that was read below the places.
     """
     places = [*places]
     folder = Path(os.path.realpath(file.parent))
@@ -103,7 +102,7 @@ def outside(file: Path, places: Iterable[str]) -> list[Diagnostic]:
 
 
 def _write(top: int, path: PurePosixPath, content: bytes, *, only_new: bool) -> None:
-    """Puts a file into a folder: whole at once, as a new file that replaces the old one."""
+    """Write a file into a folder at once, as a new file that replaces the old one."""
     with _entered(top, path.parts[:-1]) as folder:
         name = path.name if only_new else f".{path.name}.etcompile-{secrets.token_hex(8)}"
         descriptor = os.open(name, _NEW, 0o666, dir_fd=folder)
@@ -121,12 +120,12 @@ def _write(top: int, path: PurePosixPath, content: bytes, *, only_new: bool) -> 
 
 
 def _copy_mode(folder: int, name: str, descriptor: int) -> None:
-    """Gives a new file the rights of the one that it replaces, and its owner if that may be."""
+    """Give a new file the mode of the one that it replaces, and its owner if that is allowed."""
     with contextlib.suppress(FileNotFoundError):
         before = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISREG(before.st_mode):
-            own = os.fstat(descriptor)
-            if (own.st_uid, own.st_gid) != (before.st_uid, before.st_gid):
+            new = os.fstat(descriptor)
+            if (new.st_uid, new.st_gid) != (before.st_uid, before.st_gid):
                 with contextlib.suppress(PermissionError):
                     os.fchown(descriptor, before.st_uid, before.st_gid)
             os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
@@ -143,7 +142,7 @@ def _opened(folder: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _entered(top: int, parts: Iterable[str]) -> Iterator[int]:
-    """A folder below another, made where it is not there; no link on the way is followed."""
+    """Open a folder below another, creating missing ones; refuse links on the way."""
     folder = os.dup(top)
     try:
         for part in parts:

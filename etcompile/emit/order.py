@@ -1,7 +1,7 @@
-"""The order in which objects are written and applied, and objects that are stored in it.
+"""Order objects as they are written and applied, and store them in that order.
 
-A wave says what must exist before what; inside a wave the order only has to be the same every
-time and easy on the eye. Design and reasons: reference/gitops.md 9.
+A wave says what must exist first. Inside a wave the order only has to be stable and easy to read.
+Design and reasons: reference/gitops.md 9.
 
 A hundred thousand Pods are hundreds of megabytes as mappings, although a role's Pods differ in
 little but their names. So they are stored as bytes, and become mappings again, a few hundred at a
@@ -25,17 +25,17 @@ Manifest = Mapping[str, Any]
 """A Kubernetes object as a JSON value."""
 
 _natural_namespace = functools.lru_cache(maxsize=1024)(natural)
-"""Few namespaces hold many objects."""
+"""Cached, because few namespaces hold many objects."""
 
 Place = tuple[int, int, str, Natural, Natural, str]
-"""Where an object stands among others: what `ordered` compares."""
+"""The sort key of an object in `ordered`."""
 
 
 def identity(manifest: Manifest) -> tuple[str, str, str, str]:
-    """The API version, kind, namespace and name of an object, empty where it does not say them.
+    """Return API version, kind, namespace and name of an object, each empty if missing.
 
-    Nobody has checked objects of other kinds yet, so anything may stand in their metadata. What the
-    API server makes a name from counts as a name.
+    Objects of other kinds are unchecked, so their metadata may contain anything. `generateName`
+    counts as a name.
     """
     metadata = mapping_at(manifest, ("metadata",))
     return (
@@ -47,26 +47,21 @@ def identity(manifest: Manifest) -> tuple[str, str, str, str]:
 
 
 def label(manifest: Manifest, key: str) -> str:
-    """One of the object's labels; empty if it is not there."""
     return _text(mapping_at(manifest, ("metadata", "labels")).get(key))
 
 
 def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """The objects in the order in which they are written and applied.
+    """Sort objects as they are written and applied.
 
-    By wave, kind, namespace and name; numbers in names count as numbers, so worker-2 comes
-    before worker-10. Namespaces and definitions of kinds come before the other kinds of their
-    wave, which may need them.
-
-    Args:
-        manifests: Kubernetes objects. Two of the same wave, kind, namespace, name and
-            apiVersion, such as those with `generateName`, stay in the order given.
+    By wave, kind, namespace and name. Numbers in names count as numbers, so worker-2 comes before
+    worker-10. Namespaces and definitions of kinds come before other kinds of their wave, which may
+    need them. The sort is stable, for objects with equal keys, such as those with `generateName`.
     """
     return sorted(manifests, key=place)
 
 
 def place(manifest: Manifest) -> Place:
-    """What `ordered` compares: the wave and the kind come first."""
+    """Return the sort key of an object; it begins with wave and kind."""
     api_version, kind, namespace, name = identity(manifest)
     rank = FOREMOST_KINDS.index(kind) if kind in FOREMOST_KINDS else len(FOREMOST_KINDS)
     where = _natural_namespace(namespace)
@@ -79,11 +74,11 @@ def _text(value: Any) -> str:
 
 # Stored objects ----------------------------------------------------------------------------------
 
-_LARGEST = 256  # objects of a part: they are mappings at one time
+_LARGEST = 256  # objects of a part, which are mappings at the same time
 
 
 class _Part(NamedTuple):
-    """Objects of one wave and kind, in order, and the places of the first and the last."""
+    """Objects of one wave and kind, in order, and the sort keys of the first and the last."""
 
     first: Place
     last: Place
@@ -94,8 +89,8 @@ class _Part(NamedTuple):
 class Packed(Sequence[Manifest]):
     """Objects in the order of `ordered`.
 
-    Each look makes new mappings, so changing one changes nothing here. What objects of a kind
-    share, such as the spec of a role's Pods, they share in what a look makes too.
+    Each access creates new mappings, so changing one changes nothing here. What objects of a kind
+    share, such as the spec of a role's Pods, they also share in the result of an access.
     """
 
     __slots__ = ("parts",)
@@ -104,12 +99,12 @@ class Packed(Sequence[Manifest]):
 
     def __init__(self, manifests: Iterable[Manifest]) -> None:
         placed = sorted(((place(manifest), manifest) for manifest in manifests), key=itemgetter(0))
-        # By wave and kind: these come first in a place.
+        # A sort key begins with wave and kind.
         groups = itertools.groupby(enumerate(placed), lambda x: (x[0] // _LARGEST, *x[1][0][:3]))
         parts = []
         for _, group in groups:
             part = [entry for _, entry in group]
-            # For JSON values, marshal is quicker than pickle and keeps what is shared shared, too.
+            # For JSON values, marshal is faster than pickle, and also preserves shared values.
             data = marshal.dumps([manifest for _, manifest in part])
             if len(data) > 1 << 23:  # each of a thousand Pods names all the others
                 data = zlib.compress(data, 1)
@@ -137,10 +132,9 @@ class Packed(Sequence[Manifest]):
 
 
 def merged(several: Iterable[Packed]) -> Iterator[Manifest]:
-    """The objects of several sequences in the order of `ordered`.
+    """Merge several sequences to one in the order of `ordered`.
 
-    Yields:
-        Each object. Few are in memory at a time, unless names of many jobs interleave.
+    Few objects are in memory at a time, unless names of many jobs interleave.
     """
     parts = [part for sequence in several for part in sequence.parts]
     turn = {id(part): number for number, part in enumerate(parts)}
@@ -148,7 +142,7 @@ def merged(several: Iterable[Packed]) -> Iterator[Manifest]:
         if len(together) == 1:
             yield from _objects(together[0])
         else:
-            # Of objects that compare equal, those of an earlier sequence come first.
+            # Among equal objects, those of an earlier sequence come first.
             together.sort(key=lambda part: turn[id(part)])
             yield from heapq.merge(*map(_objects, together), key=place)
 
@@ -160,7 +154,7 @@ def _objects(part: _Part) -> Iterator[Manifest]:
 
 
 def _overlapping(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
-    """Parts sorted by their first place, those together that lie in the same stretch."""
+    """Group parts, sorted by their first place, whose ranges overlap."""
     together: list[_Part] = []
     for part in parts:
         if together and part.first > max(other.last for other in together):

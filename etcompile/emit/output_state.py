@@ -1,9 +1,9 @@
-"""An output folder compared with what it should hold, and its lock file.
+"""Compare an output folder with its desired content, and write its lock file.
 
-The lock file says what was rendered from what, file by file. So a later run knows which files are
-its own, and which of them somebody has changed since; without one, the header of each file says
-whose it is. The lock is in the folder that it describes, so that both are replaced at once. No tool
-that reads the folder takes it for a manifest (reference/gitops.md 6.6).
+The lock file says what was rendered from what, file by file. A later run sees from it which files
+etcompile wrote, and which of them were changed since; without a lock, the header of each file shows
+whether etcompile wrote it. The lock is in the folder that it describes, so that both are replaced
+at once. No tool that reads the folder takes it for a manifest (reference/gitops.md 6.6).
 """
 
 import json
@@ -20,7 +20,6 @@ from etcompile.digest import sha256
 from etcompile.emit.layout import HEADER
 
 LOCK = "etcompile.lock.json"
-"""The name of the lock file, at the root of the output folder."""
 
 _LOCK = PurePosixPath(LOCK)
 _FORMAT = 1
@@ -30,28 +29,19 @@ _EDITED = "it was edited by hand"
 
 
 class Record(Struct, frozen=True):
-    """Where the files of an output folder come from.
-
-    Args:
-        settings: How they were compiled: JSON.
-        inputs: The SHA-256, in hexadecimal, of each file that was read, by a name that does not
-            depend on the working directory; files may share a name.
-        configuration: The file that the settings come from, seen from the root of its repository,
-            and the SHA-256 of its settings in hexadecimal; None if there is none.
-    """
+    """The origin of the files of an output folder."""
 
     tool: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # how they were compiled, as JSON
+    # SHA-256 in hexadecimal of each input file, by a name that does not depend on the working
+    # directory; files may share a name.
     inputs: tuple[tuple[str, str], ...]
+    # The file with the settings, relative to the root of its repository, and the SHA-256 of them.
     configuration: tuple[str, str] | None = None
 
 
 def with_lock(files: Mapping[str, str], record: Record) -> dict[str, str]:
-    """The files of an output folder and their lock file.
-
-    Returns:
-        The same files and one more, which holds no time, user or absolute path.
-    """
+    """Add the lock file, which contains no time, user or absolute path, to the files."""
     digests: dict[str, set[str]] = {}
     for name, sha in record.inputs:
         digests.setdefault(name, set()).add(f"sha256:{sha}")
@@ -80,60 +70,45 @@ _LOCK_DECODER = msgspec.json.Decoder(_Lock)
 
 
 class OutputState(Struct, frozen=True):
-    """What a folder holds, as paths relative to it.
+    """What a folder holds, as paths relative to it."""
 
-    Args:
-        ours: Files that an earlier run wrote.
-        foreign: All other files, symbolic links, and everything that is no file.
-        headed: Those foreign files that have our header, but are not in the lock.
-        empty: Those of them without an entry: nobody's but the user's, as we make none.
-        digests: The files as the earlier run wrote them; None if there is no lock to tell.
-        damage: Why the lock cannot be read, if there is one that cannot.
-    """
-
-    ours: frozenset[PurePosixPath] = frozenset()
+    ours: frozenset[PurePosixPath] = frozenset()  # files that an earlier run wrote
+    # All other files, symbolic links, and everything that is no file.
     foreign: frozenset[PurePosixPath] = frozenset()
-    headed: frozenset[PurePosixPath] = frozenset()
+    headed: frozenset[PurePosixPath] = frozenset()  # foreign files with our header, not in the lock
     folders: frozenset[PurePosixPath] = frozenset()
-    empty: frozenset[PurePosixPath] = frozenset()
+    empty: frozenset[PurePosixPath] = frozenset()  # the user's folders, as etcompile makes no empty
+    # Digests of the files as the earlier run wrote them; None without a lock.
     digests: Mapping[PurePosixPath, str] | None = None
-    damage: str | None = None
+    damage: str | None = None  # why the lock cannot be read
 
 
 class Comparison(Struct, frozen=True):
-    """How an output folder differs from what it should hold, as paths relative to it.
-
-    Args:
-        stale: Files of an earlier run that should not be there any more.
-        edited: Those of the changed and the stale that somebody has changed since an earlier
-            run wrote them, or that none wrote.
-        in_the_way: What is not ours and stands where a file or a folder of ours must.
-        damage: Why the lock file cannot be read, if there is one that cannot.
-        diagnostics: Why nothing could be compared.
-    """
+    """The difference of an output folder from its desired content, as paths relative to it."""
 
     unchanged: frozenset[PurePosixPath] = frozenset()
     changed: tuple[PurePosixPath, ...] = ()
     missing: tuple[PurePosixPath, ...] = ()
-    stale: tuple[PurePosixPath, ...] = ()
+    stale: tuple[PurePosixPath, ...] = ()  # files of an earlier run to be removed
+    # Changed and stale files that somebody has edited, or that no earlier run wrote.
     edited: Mapping[PurePosixPath, str] = field(default_factory=dict)
-    in_the_way: tuple[PurePosixPath, ...] = ()
-    damage: str | None = None
-    diagnostics: tuple[Diagnostic, ...] = ()
+    in_the_way: tuple[PurePosixPath, ...] = ()  # foreign entries at a path of our file or folder
+    damage: str | None = None  # why the lock file cannot be read
+    diagnostics: tuple[Diagnostic, ...] = ()  # why nothing could be compared
 
     @property
     def equal(self) -> bool:
-        """Whether writing would change nothing."""
+        """Return whether writing would change nothing."""
         return not (
             self.changed or self.missing or self.stale or self.in_the_way or self.diagnostics
         )
 
 
 def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
-    """How an output folder differs from the files that it should hold."""
-    wanted = {PurePosixPath(path): text.encode() for path, text in files.items()}
+    """Compare an output folder with its desired files."""
+    desired = {PurePosixPath(path): text.encode() for path, text in files.items()}
     try:
-        return compared(directory, output_state(directory), wanted)
+        return compared(directory, output_state(directory), desired)
     except OSError as error:
         place = Location(os.fsdecode(error.filename or directory))
         unread = diagnose(codes.UNREADABLE_FILE, place, reason=error.strerror or str(error))
@@ -141,7 +116,7 @@ def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
 
 
 def output_state(target: Path) -> OutputState:
-    """What a folder holds; nothing if there is none."""
+    """Return what a folder holds; nothing if it does not exist."""
     if not target.exists():
         return OutputState()
     digests, damage = _locked_digests(target)
@@ -184,13 +159,15 @@ def output_state(target: Path) -> OutputState:
     )
 
 
-def compared(target: Path, state: OutputState, wanted: Mapping[PurePosixPath, bytes]) -> Comparison:
-    """How what stands in a folder differs from what should."""
+def compared(
+    target: Path, state: OutputState, desired: Mapping[PurePosixPath, bytes]
+) -> Comparison:
+    """Compare the content of a folder with the desired files."""
     unchanged, changed, edited = set(), [], {}
-    stale = sorted(state.ours - wanted.keys())
-    for path in sorted((state.ours | state.headed) & wanted.keys()):
+    stale = sorted(state.ours - desired.keys())
+    for path in sorted((state.ours | state.headed) & desired.keys()):
         content = (target / path).read_bytes()
-        if content == wanted[path]:
+        if content == desired[path]:
             unchanged.add(path)
             continue
         changed.append(path)
@@ -201,13 +178,13 @@ def compared(target: Path, state: OutputState, wanted: Mapping[PurePosixPath, by
     for path in stale:
         if state.digests and _is_edited(path, (target / path).read_bytes(), state.digests):
             edited[path] = _EDITED
-    damaged = [_LOCK] if state.damage and _LOCK in wanted else []
-    in_the_way = [path for path in _in_the_way(state, wanted) if path not in damaged]
-    there = {*unchanged, *changed, *in_the_way, *damaged}
+    damaged = [_LOCK] if state.damage and _LOCK in desired else []
+    in_the_way = [path for path in _in_the_way(state, desired) if path not in damaged]
+    present = {*unchanged, *changed, *in_the_way, *damaged}
     return Comparison(
         unchanged=frozenset(unchanged),
         changed=tuple(sorted([*changed, *damaged])),
-        missing=tuple(sorted(path for path in wanted if path not in there)),
+        missing=tuple(sorted(path for path in desired if path not in present)),
         stale=tuple(stale),
         edited=edited,
         in_the_way=tuple(in_the_way),
@@ -216,7 +193,7 @@ def compared(target: Path, state: OutputState, wanted: Mapping[PurePosixPath, by
 
 
 def _locked_digests(target: Path) -> tuple[dict[PurePosixPath, str] | None, str | None]:
-    """The digests that the folder's lock lists, and why it cannot be read, if it cannot."""
+    """Return the digests in the folder's lock, and why the lock cannot be read."""
     file = target / LOCK
     if file.is_symlink() or not file.is_file():
         return None, None
@@ -254,14 +231,14 @@ def _digest(content: bytes) -> str:
     return f"sha256:{sha256(content)}"
 
 
-def _in_the_way(state: OutputState, wanted: Mapping[PurePosixPath, bytes]) -> list[PurePosixPath]:
-    folders = {folder for path in wanted for folder in path.parents}
-    files_and_folders = (wanted.keys() - state.headed) | folders
+def _in_the_way(state: OutputState, desired: Mapping[PurePosixPath, bytes]) -> list[PurePosixPath]:
+    folders = {folder for path in desired for folder in path.parents}
+    files_and_folders = (desired.keys() - state.headed) | folders
 
     def hides(path: PurePosixPath) -> bool:
-        """Whether a file of ours would stand where one of the entry's own folders is."""
-        return not wanted.keys().isdisjoint(path.parents)
+        """Return whether a file of ours would replace a parent folder of the entry."""
+        return not desired.keys().isdisjoint(path.parents)
 
     blocking = {path for path in state.foreign if path in files_and_folders or hides(path)}
-    blocking |= {path for path in state.empty if path in wanted or hides(path)}
+    blocking |= {path for path in state.empty if path in desired or hides(path)}
     return sorted(blocking)

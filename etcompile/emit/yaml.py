@@ -1,8 +1,8 @@
-"""A JSON value to its canonical YAML text.
+"""Write a JSON value as canonical YAML.
 
-The text is committed to Git. So it must be the same bytes on every platform and with every version
-of a library, and every reader (YAML 1.1, 1.2, kubectl) must read the same value back
-(reference/gitops.md 7). So this is not left to a library.
+The text is committed to Git. It must be the same bytes on every platform and with every version of
+a library, and every reader (YAML 1.1, 1.2, kubectl) must read the same value back
+(reference/gitops.md 7). No library promises that.
 """
 
 import functools
@@ -18,10 +18,10 @@ _CONTAINERS = (dict, list, tuple)
 _KEY = itemgetter(0)
 
 _LONGEST_SIMPLE_KEY = 1000
-"""Readers look 1,024 characters ahead for a key's colon; a longer key needs the `?` form."""
+"""Readers look for a key's colon in 1,024 characters; a longer key needs the `?` form."""
 
-# What YAML text may hold as it is, without line breaks. Left out: C0 and C1 controls, and the
-# line and paragraph separators and the byte order mark, which YAML 1.1 and 1.2 read differently.
+# Characters that YAML text may contain unescaped, without line breaks. Left out: C0 and C1
+# controls, and the separators and byte order mark that YAML 1.1 and 1.2 read differently.
 _PRINTABLE = r"\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
 
 _NOT_BLANK = re.compile(r"[^ \t\n]")
@@ -39,7 +39,7 @@ _NEEDS_QUOTES = re.compile(
     re.VERBOSE,
 )
 
-# Broader than any single reader: one pattern covers the YAML 1.1 types as PyYAML resolves them,
+# Stricter than any single reader: the pattern covers the YAML 1.1 types as PyYAML resolves them,
 # the YAML 1.2 core schema, and go-yaml, which drops every `_` before it looks for a number.
 _READS_AS_ANOTHER_TYPE = re.compile(
     r"""
@@ -58,40 +58,35 @@ _SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t
 
 
 _Written = dict[tuple[int, str, str], tuple[Any, str]]
-"""Values that have been written, by their identity and how they are indented, with their lines."""
+"""Lines of values that were written, by identity and indentation."""
 _MOST_WRITTEN = 1024
-"""So many are remembered: more than one object shares with the next."""
+"""Values to remember: more than an object shares with the next."""
 _LONGEST_WRITTEN = 20_000
-"""In characters: the host lists of a thousand Pods are shared by nobody."""
+"""In characters; the host lists of a thousand Pods are longer, and not shared."""
 
 
 def to_yaml(value: Any) -> str:
-    """The canonical YAML of a JSON value.
+    """Return the canonical YAML of a JSON value.
 
-    Block style, indented by two, entries of a list in the column of their key, lines as long as
-    they come, no aliases; keys in alphabetical order, but apiVersion, kind and metadata first at
-    the top; text of several lines as a literal block wherever that is exact
-    (reference/gitops.md 7).
+    Block style, indented by two, entries of a list in the column of their key, lines of any length,
+    no aliases; keys in alphabetical order, but apiVersion, kind and metadata first at the top; text
+    of several lines as a literal block wherever that is exact (reference/gitops.md 7).
 
     Args:
         value: dict (of string keys), list or tuple, str, int, float, bool or None, nested.
 
     Raises:
-        TypeError: the value, or one inside it, is not a JSON value.
-        ValueError: a number is infinite or not a number, or a text holds half a surrogate pair;
-            neither can be written.
+        TypeError: The value, or one inside it, is not a JSON value.
+        ValueError: A number is infinite or not a number, or a text holds half a surrogate pair.
     """
     return _document(value, {})
 
 
 def to_documents(values: Iterable[Any]) -> Iterator[str]:
-    """The canonical YAML of each value, one after the other.
+    """Yield the canonical YAML of each value, which must not change meanwhile.
 
-    What a value shares with the one before it is written once: a role's Pods differ in their
+    What a value shares with the previous one is written once: a role's Pods differ in their
     metadata and share the rest.
-
-    Args:
-        values: What `to_yaml` takes. They must not change meanwhile.
     """
     written: _Written = {}
     for value in values:
@@ -107,7 +102,7 @@ def _document(value: Any, written: _Written) -> str:
     elif isinstance(value, list | tuple) and value:
         _sequence(value, "", "", out, written)
     elif isinstance(value, str) and "\n" in value:
-        # Readers disagree on what an indentation indicator counts from at the root.
+        # At the root, readers disagree on the base of an indentation indicator.
         literal = None if _STARTS_BLANK.match(value) else _literal(value, "  ")
         out.append(literal or _double_quoted(value) + "\n")
     else:
@@ -118,7 +113,7 @@ def _document(value: Any, written: _Written) -> str:
 def _mapping(
     items: Iterable[tuple[str, Any]], indent: str, lead: str, out: list[str], written: _Written
 ) -> None:
-    """Writes a block mapping; its first line starts with `lead`, as `- ` may precede it."""
+    """Write a block mapping; its first line starts with `lead`, because `- ` may precede it."""
     for key, value in items:
         if type(value) is str and len(value) < _LONGEST_SIMPLE_KEY:
             out.append(lead + _entry(key, value, indent))
@@ -133,7 +128,7 @@ def _mapping(
 def _sequence(
     values: Iterable[Any], indent: str, lead: str, out: list[str], written: _Written
 ) -> None:
-    """Writes a block sequence; its first line starts with `lead`, as `- ` may precede it."""
+    """Write a block sequence; its first line starts with `lead`, because `- ` may precede it."""
     for value in values:
         if isinstance(value, _CONTAINERS) and value:
             out += (f"{lead}- ", _children(value, indent + "  ", "", written))
@@ -143,7 +138,7 @@ def _sequence(
 
 
 def _children(value: Any, indent: str, lead: str, written: _Written) -> str:
-    """The lines of a mapping or sequence; a value that several objects share is written once."""
+    """Return the lines of a mapping or sequence; shared values are written once."""
     key = (id(value), indent, lead)
     if key not in written:
         out: list[str] = []
@@ -156,24 +151,24 @@ def _children(value: Any, indent: str, lead: str, written: _Written) -> str:
             return text
         if len(written) >= _MOST_WRITTEN:
             written.clear()
-        written[key] = value, text  # as long as it is here, no other has its identity
+        written[key] = value, text  # storing the value keeps its id from being reused
     return written[key][1]
 
 
 @functools.lru_cache(maxsize=8192)
 def _entry(key: str, text: str, indent: str) -> str:
-    """An entry of a mapping whose value is a short text, as most are."""
+    """Return an entry of a mapping with a short text, the most frequent case."""
     return f"{_key(key, indent)}: {_leaf(text, indent)}"
 
 
 def _key(key: str, indent: str) -> str:
-    """A key without its colon; `indent` is that of its mapping."""
+    """Return a key without its colon; `indent` is that of its mapping."""
     written = _text(key)
     return written if len(written) <= _LONGEST_SIMPLE_KEY else f"? {written}\n{indent}"
 
 
 def _leaf(value: Any, indent: str) -> str:
-    """A value without children, with its line break; `indent` is its key's or its dash's."""
+    """Return a value without children, with its line break; `indent` is its key's or dash's."""
     if not isinstance(value, str):
         return _scalar(value) + "\n"
     if "\n" in value:
@@ -196,7 +191,7 @@ def _scalar(value: Any) -> str:
             if not math.isfinite(value):
                 raise ValueError(f"{value} is not a JSON number")
             written = repr(value)
-            # 1e+20 is a text to YAML 1.1, whose floats have a point.
+            # YAML 1.1 reads 1e+20 as a text, because its floats have a point.
             return written if "." in written else written.replace("e", ".0e")
         case dict():
             return "{}"
@@ -207,7 +202,7 @@ def _scalar(value: Any) -> str:
 
 @functools.lru_cache(maxsize=8192)
 def _text(text: str) -> str:
-    """A text on one line, in the plainest style that every reader reads as this text."""
+    """Return a text on one line, in the plainest style that every reader reads as this text."""
     if not isinstance(text, str):
         raise TypeError("a key of a JSON mapping must be a text")
     if not _is_printable(text):
@@ -218,8 +213,8 @@ def _text(text: str) -> str:
 
 
 def _is_printable(text: str) -> bool:
-    # What Python prints, YAML does; the class also knows blanks that Python does not print.
-    # Compiling this class takes milliseconds, and hardly any text needs it.
+    # Everything that Python prints, YAML does. The pattern also allows blanks that Python does not
+    # print; it takes milliseconds to compile, and hardly any text needs it.
     return text.isprintable() or not re.search(rf"[^{_PRINTABLE}]", text)
 
 
@@ -241,12 +236,12 @@ def _escape(match: re.Match[str]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _literal(text: str, indent: str) -> str | None:
-    """A text as a literal block after its `|`, or None if that would not be exact."""
+    """Return a text as a literal block after its `|`; None if that would not be exact."""
     on_lines = text.replace("\n", "").replace("\t", "")
     if not _is_printable(on_lines) or not _NOT_BLANK.search(text):
         return None
-    # A reader takes the indentation from the first line that is not empty, so a blank in front
-    # of that line must be told apart from it.
+    # A reader takes the indentation from the first non-empty line, so a blank at the start of that
+    # line needs an indicator.
     indicator = "2" if _STARTS_BLANK.match(text) else ""
     chomping = "-" if text[-1] != "\n" else "+" if text[-2:] == "\n\n" else ""
     lines = text.removesuffix("\n").split("\n")
