@@ -1,4 +1,4 @@
-"""Diagnostics: errors and warnings with a code, a message and a place in the input.
+"""Define diagnostics: errors and warnings with a code, a message and a place in the input.
 
 Every stage returns problems as `Diagnostic` values instead of raising, so that one run reports
 everything that is wrong. Their texts are in `catalogue.yaml`; `output` writes them for people and

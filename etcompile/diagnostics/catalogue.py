@@ -1,7 +1,7 @@
-"""The catalogue of diagnostics, `catalogue.yaml`, as rules by their codes.
+"""Read the catalogue of diagnostics, `catalogue.yaml`, as rules by code.
 
-An entry is parsed when it is first used: a run reports a few of more than two hundred codes, and to
-parse all of them takes longer than to compile a small job.
+An entry is parsed when it is first used: a run reports few of more than two hundred codes, and
+parsing all of them takes longer than compiling a small job.
 """
 
 import enum
@@ -13,12 +13,12 @@ import msgspec
 
 
 class Severity(enum.Enum):
-    """How much a diagnostic weighs."""
+    """The weight of a diagnostic."""
 
     ERROR = "error"
     """The input is refused; nothing is written."""
     WARNING = "warning"
-    """The input compiles; somebody should know this. Refused too under `--strict`."""
+    """The input compiles; the user should know this. Under `--strict` it is refused as well."""
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ def _entries() -> Mapping[str, str]:
 
 @functools.cache
 def codes_by_name() -> Mapping[str, str]:
-    """The codes by the names of the rules, for which no entry has to be parsed."""
+    """Return the codes by the names of the rules, without parsing entries."""
     second_lines = {code: entry.split("\n", 2)[1] for code, entry in _entries().items()}
     return {line.removeprefix("  name: "): code for code, line in second_lines.items()}
 
@@ -56,8 +56,6 @@ def _rule(code: str) -> Rule:
 
 
 class _Catalogue(Mapping[str, Rule]):
-    """The rules by their codes, in order."""
-
     def __getitem__(self, code: str) -> Rule:
         return _rule(code)
 

@@ -1,15 +1,14 @@
-"""The codes of diagnostics by their names: `codes.MUTABLE_IMAGE` is `"ET2040"`.
+"""Give access to the codes of diagnostics by name: `codes.MUTABLE_IMAGE` is `"ET2040"`.
 
 The names are those of `catalogue.yaml`, in capitals, so that a diagnostic is declared in one place.
-mypy does not know which there are; `tests/diagnostics/test_code_names.py` checks all that the code
-uses.
+mypy does not know which exist; `tests/diagnostics/test_code_names.py` checks every use.
 """
 
 from etcompile.diagnostics.catalogue import codes_by_name
 
 
 def __getattr__(name: str) -> str:
-    """The code of the diagnostic with this name."""
+    """Return the code of the diagnostic with this name."""
     code = codes_by_name().get(name.lower().replace("_", "-"))
     if code is None:
         raise AttributeError(f"the catalogue of diagnostics has no {name}")

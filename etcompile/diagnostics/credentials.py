@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a row a form
-"""Find credentials and private keys in any text, by their form or the name of what holds them.
+"""Find credentials and private keys in any text, by their form or by the name of a field.
 
 The forms are those of Yelp's detect-secrets 1.5.0 (Apache-2.0; the plugins of
 https://github.com/Yelp/detect-secrets), and of Hugging Face and of GitHub's fine-grained tokens,
@@ -15,10 +15,10 @@ import re
 from collections.abc import Iterator
 
 Span = tuple[int, int]
-"""From the first character to the one after the last."""
+"""First character, and the one after the last."""
 
 _FORMS = (
-    # what it is, strings of which each contains one, its form
+    # description, strings of which each match contains one, form
     ("an AWS access key", ("AKIA", "ASIA", "ABIA", "A3T"), r"\b(?:A3T[A-Z0-9]|ABIA|AKIA|ASIA)[0-9A-Z]{16}\b"),
     ("an Artifactory token", ("AKC",), r"(?:(?<=[\s=:\"])|^)AKC[a-zA-Z0-9]{10,}(?=[\s\"]|$)"),
     ("an Azure storage key", ("AccountKey=",), r"AccountKey=[a-zA-Z0-9+/=]{88}"),
@@ -56,27 +56,27 @@ _SIGNS = (
     "PASSPHRASE",
     *(f"{word}{sep}KEY" for word in ("API", "ACCESS", "PRIVATE", "AUTH") for sep in ("", "_")),
 )
-"""Strings of which the name of a credential contains one, in capitals."""
+"""Strings of which every name of a credential contains one, in capitals."""
 _VOCABULARY = frozenset(
     {
         *("BOS", "CLS", "END", "EOS", "IMAGE", "MASK", "MAX", "MIN", "NEXT", "NUM", "PAD", "PER"),
         *("SEP", "SPECIAL", "START", "STOP", "UNK"),
     }
 )
-"""What precedes TOKEN in the name of a token of a language model, such as PAD_TOKEN."""
+"""Words before TOKEN in names of a language model's tokens, such as PAD_TOKEN."""
 
 _FORM_OF_SIGN = tuple((sign, number) for number, form in enumerate(_FORMS) for sign in form[1])
-"""Each sign with the number of the form that has it."""
+"""Each sign with the number of its form."""
 _RARE = tuple(sign for _, signs, _ in _FORMS for sign in signs if len(sign) > 2)
 """Signs that few texts contain by chance."""
 _MOST_NESTED = 16
-"""Names that are searched for inside the value of another one."""
+"""Names to search for inside the value of another one."""
 _LONGEST = 64 * 1024
 """Characters of a value; a longer one is no credential."""
 
 
 def may_hold_credential(data: bytes) -> bool:
-    """Whether texts, as bytes, may contain a credential; False for most texts."""
+    """Return whether texts, as bytes, may contain a credential; False for most texts."""
     upper = data.upper()
     return any(sign.encode() in upper for sign in _SIGNS) or any(
         sign.encode() in data for sign in _RARE
@@ -84,12 +84,12 @@ def may_hold_credential(data: bytes) -> bool:
 
 
 def form_of(text: str) -> str | None:
-    """Which credential a text contains, by its form: `a GitHub token`; None if it has none."""
+    """Return which credential a text contains, by its form: `a GitHub token`; None for none."""
     return next((what for what, _ in _by_form(text)), None)
 
 
 def is_credential(name: str, value: str) -> bool:
-    """Whether a value is a credential, by the name of what holds it.
+    """Return whether a value is a credential, by the name of what holds it.
 
     Args:
         name: Of a variable, an option, an annotation or a key.
@@ -106,13 +106,12 @@ def is_credential(name: str, value: str) -> bool:
     word, value = match["word"].upper(), value.strip()
     if "PASS" not in word and re.fullmatch(r"[-+]?\d{1,6}", value):
         return False  # a count
-    # The name of a Secret is none: `TLS_SECRET: ingress-certificates`.
+    # The name of a Secret is no credential: `TLS_SECRET: ingress-certificates`.
     refers = word == "SECRET" and re.fullmatch(r"[a-z]+(?:-[a-z]+)+", value)
     return not refers and _placeholder().fullmatch(value) is None
 
 
 def credential_spans(text: str) -> list[Span]:
-    """Where credentials are in a text, such as a file or a message."""
     spans = [span for _, span in _by_form(text)]
     upper = text.upper()
     if any(sign in upper for sign in _SIGNS):
@@ -121,7 +120,7 @@ def credential_spans(text: str) -> list[Span]:
 
 
 def _by_form(text: str) -> Iterator[tuple[str, Span]]:
-    # Every message is searched, and `any(...)` takes three times as long as these loops.
+    # This runs for every message, and `any(...)` takes three times as long as these loops.
     for number in sorted({number for sign, number in _FORM_OF_SIGN if sign in text}):
         what = _FORMS[number][0]
         for match in _form(number).finditer(text):
@@ -141,7 +140,7 @@ def _name() -> re.Pattern[str]:
 
 @functools.cache
 def _placeholder() -> re.Pattern[str]:
-    """What is a reference, a placeholder, a path or otherwise no secret."""
+    """Match a reference, a placeholder, a path and other values that are no secret."""
     words = "change[-_ ]?me|replace[-_ ]?me|to[-_ ]?do|tbd|redacted|example|placeholder|dummy"
     return re.compile(
         rf"""
@@ -160,9 +159,9 @@ def _placeholder() -> re.Pattern[str]:
 
 @functools.cache
 def _named() -> tuple[re.Pattern[str], ...]:
-    """Patterns of names with their values in files and in commands.
+    """Return patterns of names with their values in files and in commands.
 
-    Each takes time in proportion to the text, whatever that is: what is read in vain is read once.
+    Each takes linear time on any text, because no part is read twice in vain.
     """
     name = rf"(?P<name>[A-Za-z0-9_.-]*(?i:{'|'.join(_WORDS)}))(?![\w.-])"
     plain, rest = (
@@ -170,12 +169,12 @@ def _named() -> tuple[re.Pattern[str], ...]:
         r"(?P<value>[^\n]*(?:\n(?:(?P=in)[ \t]|[ \t]*[\"']?value[\"']?[ \t]*:)[^\n]*)*)",
     )
     quote = r"[\"']?"
-    # A misspelt `value` is one, too.
+    # Any other word may be a misspelt `value`.
     word, others = "[A-Za-z]+", r"(?:valueFrom|key|optional|image|mountPath|namespace|kind|type)\b"
     return (
         # - name: HF_TOKEN
         #   value: …
-        re.compile(  # no name is looked for in a comment
+        re.compile(  # names in comments do not count
             rf"(?<!\S)\#[^\n]*+|name{quote}[ \t]*:[ \t]*{quote}{name}{quote}[ \t]*+,?[ \t]*+"
             r"(?:\#[^\n]*+)?+(?:\n[ \t]*+\#[^\n]*+)*+"
             rf"\n(?P<in>[ \t]*){quote}(?!{others}){word}{quote}[ \t]*:[ \t]*{rest}"
@@ -217,7 +216,7 @@ def _by_name(text: str) -> Iterator[Span]:
             nested = nested + 1 if match.end("value") == end else 0
             end = match.end("value")
             name, value = match["name"], match["value"].strip().strip("\"'[]{} ")
-            # A field named just `secret` or `token`, and our own option, refers to a Secret.
+            # A field named only `secret` or `token`, and our option, refers to a Secret.
             refers = name in ("secret", "token", "--secret")
             value = value.removeprefix("|").removeprefix(">").strip()
             if nested > _MOST_NESTED or (not refers and is_credential(name, value)):
@@ -244,7 +243,7 @@ def _spoken() -> tuple[re.Pattern[str], ...]:
 
 
 def spoken_spans(text: str) -> Iterator[Span]:
-    """Where credentials are in a program's output: in headers, signed URLs, JSON and INI."""
+    """Find credentials in a program's output: in headers, signed URLs, JSON and INI."""
     for pattern in _spoken():
         for match in pattern.finditer(text):
             name = match.groupdict().get("name")
@@ -254,21 +253,21 @@ def spoken_spans(text: str) -> Iterator[Span]:
 
 # Private keys -------------------------------------------------------------------------------------
 
-# Not compiled, as nearly no run uses them.
+# Compiled on use, because nearly no run needs them.
 _PRIVATE_KEY = r"-{4,5} ?BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)? ?-{4,5}|PuTTY-User-Key-File-\d"
 _BASE64 = r"[A-Za-z0-9+/]{16,}(?:[ \t]*\r?\n[ \t]*[A-Za-z0-9+/]+)*"
-"""A stretch of base64, lines of it together."""
+"""A stretch of base64 that may have several lines."""
 _DEEPEST = 2
 _KEY_END = r"-{4,5} ?END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-(?:MAC|Hash):[^\n]*"
 _BASE64_LINES = (
     r"[A-Za-z0-9+/=]{16,}(?:[ \t]*+(?:\\n)?\\?[ \t]*+\r?\n[ \t]*"
     r"[A-Za-z0-9+/=]+(?=[ \t]*(?:[\\\"',\r\n]|\Z)))*"
 )
-"""A stretch of base64 as a file has it, lines of a quoted text together too."""
+"""The same in a file, including the lines of a quoted text."""
 
 
 def _in_base64(text: bytes) -> Iterator[bytes]:
-    """A text inside base64, at each of its three alignments, without the ends that vary."""
+    """Yield a text inside base64, at each of its three alignments, without the ends that vary."""
     for before in range(3):
         written = base64.b64encode(b"\0" * before + text)
         start = -(-before * 8 // 6)
@@ -286,7 +285,7 @@ _KEY_SIGNS = (
 
 
 def private_key_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where private keys are in a text; one without an end extends to the end of the text."""
+    """Find private keys in a text; one without an end extends to the end of the text."""
     if not is_suspicious(text.encode(errors="replace")):
         return
     stop = 0
@@ -295,13 +294,13 @@ def private_key_spans(text: str) -> Iterator[tuple[int, int]]:
         stop = end.end() if end else len(text)
         yield begin.start(), stop
     for lines in re.finditer(_BASE64_LINES, text):
-        # A part of a key is secret too, so the sign alone is enough.
+        # Part of a key is secret as well, so the sign alone is enough.
         if any(sign in lines[0].encode() for sign in _KEY_SIGNS):
             yield lines.span()
 
 
 def holds_key(text: str, depth: int = _DEEPEST) -> bool:
-    """Whether a text contains a private key, in the clear or in base64."""
+    """Return whether a text contains a private key, in the clear or in base64."""
     if not is_suspicious(text.encode(errors="replace")):
         return False
     if re.search(_PRIVATE_KEY, text):
@@ -312,7 +311,7 @@ def holds_key(text: str, depth: int = _DEEPEST) -> bool:
 
 
 def is_suspicious(text: bytes) -> bool:
-    """Whether a text may contain a private key; False for nearly every text."""
+    """Return whether a text may contain a private key; False for nearly every text."""
     for sign in _KEY_SIGNS:  # noqa: SIM110 - `any` takes three times as long, and nearly all is short
         if sign in text:
             return True
@@ -320,7 +319,7 @@ def is_suspicious(text: bytes) -> bool:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """The stretches of base64 in a text, decoded from each possible start."""
+    """Yield the stretches of base64 in a text, decoded from each possible start."""
     for run in re.findall(_BASE64, text):
         letters = "".join(run.split())
         for start in range(4):

@@ -1,7 +1,7 @@
-"""One error or warning at one place of the input, made from its entry in the catalogue.
+"""Make diagnostics from the catalogue: one error or warning at one place of the input.
 
-With it may come a correction of the file, which says only what to change and where:
-`etcompile.fixes` finds the places in the text and changes nothing else.
+A diagnostic may have a fix of the file, which says only what to change and where; `etcompile.fixes`
+finds the places in the text.
 """
 
 import re
@@ -14,10 +14,10 @@ from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.exitcodes import REFUSED
 
 Suppression = Literal["inSource", "external"]
-"""What suppressed a warning, in the words of SARIF 2.1.0, 3.35.2: a comment, or an option."""
+"""What suppressed a warning, in terms of SARIF 2.1.0, 3.35.2: a comment, or an option."""
 
 _LONG_WORD = r"\b(?!age1)[A-Za-z0-9+/=]{24,}"
-"""A word that may be a part of a key; a recipient of age is public."""
+"""A word that may be part of a key; a recipient of age is public."""
 
 ValuePath = tuple[str | int, ...]
 """A place inside a document: mapping keys and list indexes, outermost first."""
@@ -28,9 +28,9 @@ class Location(Struct, frozen=True):
 
     Args:
         file: The file as the user named it (`-` for standard input).
-        line: Line number, from 1; None when the whole file is meant.
-        column: Column in characters, from 1; None when the whole line or file is meant.
-        text: That source line without its line break, when there is one to show.
+        line: Line number, from 1; None for the whole file.
+        column: Column in characters, from 1; None for the whole line or file.
+        text: That source line without its line break, if it can be shown.
         width: How many characters the caret underlines, at least 1.
         hidden: The line holds a private key or a credential and is not shown.
     """
@@ -44,7 +44,7 @@ class Location(Struct, frozen=True):
 
     @property
     def end_column(self) -> int | None:
-        """The column after the last character that is underlined; None if there is no column."""
+        """Return the column after the last underlined character; None if there is no column."""
         return None if self.column is None else self.column + self.width
 
     def __str__(self) -> str:
@@ -60,31 +60,31 @@ class Source(Protocol):
 
     @property
     def data(self) -> Any:
-        """The JSON value of the document."""
+        """Return the JSON value of the document."""
 
     @property
     def relative(self) -> str:
-        """Its file's name, the same in whichever directory etcompile runs."""
+        """Return its file's name, the same whatever the working directory."""
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of the value at `path`, of its key if `key`; the nearest parent if absent."""
+        """Locate the value at `path`, or its key; the nearest parent if it is absent."""
 
 
 class Rename(Struct, frozen=True):
-    """Gives a field another name."""
+    """Give a field another name."""
 
     at: Location
     name: str
 
 
 class Quote(Struct, frozen=True):
-    """Makes text of a value that is written without quotes: `1` becomes `"1"`."""
+    """Turn a value that is written without quotes into text: `1` becomes `"1"`."""
 
     at: Location
 
 
 class Replace(Struct, frozen=True):
-    """Replaces a scalar by another."""
+    """Replace a scalar by another."""
 
     at: Location
     value: str | int | float | bool
@@ -94,18 +94,12 @@ Change = Rename | Quote | Replace
 
 
 class TextEdit(Struct, frozen=True, rename="camel"):
-    """A part of a file's text, and its replacement.
+    """A part of a file's text, and its replacement."""
 
-    Args:
-        line: Its first line, from 1.
-        column: Its first character, from 1.
-        end_column: The character after its last one.
-    """
-
-    line: int
+    line: int  # from 1, as columns
     column: int
     end_line: int
-    end_column: int
+    end_column: int  # of the character after the last one
     text: str
 
 
@@ -115,8 +109,8 @@ class Fix(Struct, frozen=True):
     Args:
         title: What it does, as a command: `rename 'replica' to 'replicas'`.
         changes: Applied all together or not at all.
-        is_safe: Whether it certainly keeps the meaning; if not, it is a good guess.
-        edits: The changes as edits of the text, once `etcompile.fixes` has found them there.
+        is_safe: It certainly preserves the meaning; otherwise it is a good guess.
+        edits: The changes as edits of the text, after `etcompile.fixes` has found them.
     """
 
     title: str
@@ -126,7 +120,7 @@ class Fix(Struct, frozen=True):
 
     @property
     def file(self) -> str | None:
-        """The file that it changes, as the user named it; None if it is more than one."""
+        """Return the file that it changes, as the user named it; None for several files."""
         named = {change.at.file for change in self.changes}
         return named.pop() if len(named) == 1 else None
 
@@ -136,8 +130,8 @@ class Diagnostic(Struct, frozen=True):
 
     Args:
         code: The catalogue's code, `ET` and four digits.
-        message: What is wrong, in one line, with the values that matter.
-        location: Where; None if the cause is in no input file.
+        message: What is wrong, in one line, with the relevant values.
+        location: None if the cause is in no input file.
         suppressed: What suppressed it; None if it is reported.
         where: The field that it is about, as the message names it: `spec.containers[0].image`;
             empty if it names none.
@@ -155,19 +149,19 @@ class Diagnostic(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The message, and the hint on a line of its own, for forms that have one text."""
+        """Return the message, and the hint on the next line, for forms with a single text."""
         return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
 
 
 def diagnose(code: str, location: Location | None, **facts: object) -> Diagnostic:
-    """Makes the diagnostic `code` from its catalogue entry.
+    """Make the diagnostic `code` from its catalogue entry.
 
     Args:
-        **facts: The values that the entry's message and hint name in braces.
+        **facts: Values for the names in braces in the entry's message and hint.
 
     Raises:
-        KeyError: the catalogue has no such code, or the entry names a fact that is missing:
-            a mistake in etcompile, never in its input.
+        KeyError: The catalogue has no such code, or a fact of the entry is missing: a mistake in
+            etcompile, never in its input.
     """
     rule = RULES[code]
     hidden = location is not None and location.hidden
@@ -184,21 +178,21 @@ def diagnose(code: str, location: Location | None, **facts: object) -> Diagnosti
 
 
 def _shown(words: str, *, hidden: bool) -> str:
-    """The text of a message, cut, without private keys and credentials."""
+    """Return the text of a message, cut, without private keys and credentials."""
     from etcompile.diagnostics.redaction import HIDDEN, cut  # noqa: PLC0415 - few need it
 
     words = cut(words)
-    # A single line of a key has no form that `redacted` knows, so all long words are hidden.
+    # `redacted` cannot recognise a single line of a key, so all long words are hidden.
     return re.sub(_LONG_WORD, HIDDEN, words) if hidden else words
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
-    """Whether any of them is an error: then nothing is rendered."""
+    """Return whether any diagnostic is an error; then nothing is rendered."""
     return any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
 
 
 class RefusedError(Exception):
-    """What is to be done cannot be done; a command reports why, and ends with the exit code."""
+    """Raised when a request cannot be done; a command reports why and exits with the code."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic], code: int = REFUSED) -> None:
         super().__init__(
@@ -211,5 +205,4 @@ class RefusedError(Exception):
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Why."""
         return self._diagnostics

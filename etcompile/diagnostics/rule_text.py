@@ -1,4 +1,4 @@
-"""The long form of the catalogue's entries, for a terminal and for `docs/diagnostics`."""
+"""Write the long form of catalogue entries, for a terminal and for `docs/diagnostics`."""
 
 import re
 import textwrap
@@ -8,12 +8,12 @@ from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
 
 
 def page_of(code: str) -> str:
-    """The page of `docs/diagnostics` that has a code's section; its anchor is the code."""
+    """Return the page of `docs/diagnostics` with a code's section, whose anchor is the code."""
     return f"{code[:3].lower()}xxx.md"
 
 
 def as_text(rule: Rule) -> str:
-    """The long form of a rule for a terminal, without a line break at its end."""
+    """Return the long form of a rule for a terminal, without a final line break."""
     shown = sample(rule)
     parts = [
         f"{rule.code} {rule.name} ({rule.severity.value})",
@@ -29,7 +29,7 @@ def as_text(rule: Rule) -> str:
 
 
 def as_markdown(rule: Rule) -> str:
-    """The long form of a rule in GitHub's Markdown, without heading or final line break."""
+    """Return the long form of a rule in GitHub's Markdown, without heading or final line break."""
     shown = sample(rule)
     example = shown.message
     fence = "``" if "`" in example else "`"
@@ -49,12 +49,12 @@ def as_markdown(rule: Rule) -> str:
 
 
 def sample(rule: Rule) -> Diagnostic:
-    """A diagnostic of a rule as it is reported for the rule's example, or for an input like it."""
+    """Return a diagnostic as it is reported for the rule's example, or for a similar input."""
     return diagnose(rule.code, None, **rule.sample)
 
 
 def _prose(words: str) -> str:
-    """Plain words with what Markdown would read as markup escaped, but for `code`."""
+    """Escape words that Markdown would read as markup, except `code`."""
     parts = re.split(r"(`[^`]*`)", words)
     return "".join(
         part if part.startswith("`") else re.sub(r"([\\*_<>\[\]|])", r"\\\1", part)

@@ -1,4 +1,4 @@
-"""The nearest known name, or code of a diagnostic, to a misspelt one."""
+"""Suggest the nearest known name, or code of a diagnostic, for a misspelt one."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -7,14 +7,14 @@ _FILLING = re.compile(r"[_\-\s]")
 
 
 def probably(name: str, known: Collection[str]) -> str | None:
-    """The known name that is nearest to a name; None if none is near."""
+    """Return the nearest known name; None if none is near."""
     import difflib  # noqa: PLC0415 - only a complaint needs it
 
     return next(iter(difflib.get_close_matches(name, known, n=1)), None)
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant, whatever its case; None if none is near."""
+    """Return the nearest known word, whatever its case; None if none is near."""
     import difflib  # noqa: PLC0415 - only a complaint needs it
 
     by_lower = {candidate.lower(): candidate for candidate in known}
@@ -23,12 +23,12 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 
 def bare(name: str) -> str:
-    """A name in lower case without hyphens, underscores and blanks."""
+    """Return a name in lower case without hyphens, underscores and blanks."""
     return _FILLING.sub("", name).lower()
 
 
 def probable_code(written: str, codes: Collection[str]) -> str | None:
-    """The code of a diagnostic that is nearest to a misspelt one; None if none is near.
+    """Return the code of a diagnostic that is nearest to a misspelt one; None if none is near.
 
     The first digits count most, because they are the stage and the group: `ET204` is more likely
     the beginning of ET2040 than ET2104 without its second digit.

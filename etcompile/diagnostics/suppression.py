@@ -1,8 +1,8 @@
-"""Which warnings a run reports: an option or a comment suppresses some.
+"""Suppress warnings that an option or a comment names.
 
 A comment `# etcompile: ignore[ET2040]` applies to the line it ends, as with ruff and mypy; alone on
 its line it applies to the next one, as with yamllint. `# etcompile: ignore-file[ET2040]` applies to
-its whole file. The loader finds the comments, because only it knows which text is a comment.
+its whole file. The loader finds the comments, because only it can tell comments from text.
 """
 
 import re
@@ -19,26 +19,22 @@ _CODES = re.compile(r"[\s,]+")
 
 
 class IgnoreComment(Struct, frozen=True):
-    """A comment that suppresses warnings.
-
-    Args:
-        line: The line it applies to; None for the whole file.
-    """
+    """A comment that suppresses warnings."""
 
     location: Location
     codes: tuple[str, ...]
-    line: int | None = None
+    line: int | None = None  # the line it applies to; None for the whole file
 
 
 def codes_of(option: str | Iterable[str]) -> tuple[str, ...]:
-    """The codes of `--ignore`: each value may hold several, separated by commas."""
+    """Return the codes of `--ignore`; each value may hold several, separated by commas."""
     values = (option,) if isinstance(option, str) else option
     listed = (code for value in values for code in _CODES.split(value))
     return tuple(dict.fromkeys(code.upper() for code in listed if code))
 
 
 def option_problems(ignored: str | Iterable[str]) -> Iterator[Diagnostic]:
-    """An error for each code that cannot be ignored."""
+    """Report each code that cannot be ignored."""
     for code in codes_of(ignored):
         rule = RULES.get(code)
         if rule is None:
@@ -51,7 +47,7 @@ def option_problems(ignored: str | Iterable[str]) -> Iterator[Diagnostic]:
 
 
 def _nearest(written: str) -> str:
-    """What to write instead of a code that does not exist."""
+    """Suggest what to write instead of a code that does not exist."""
     near = codes_by_name().get(written.lower()) or probable_code(written, RULES)
     return f"did you mean {near}?" if near else "`etcompile explain --all` lists all codes"
 
@@ -59,7 +55,7 @@ def _nearest(written: str) -> str:
 def by_option(
     diagnostics: Iterable[Diagnostic], ignored: str | Iterable[str]
 ) -> Iterator[Diagnostic]:
-    """The diagnostics; those that the option suppresses are marked."""
+    """Yield the diagnostics, marking those that the option suppresses."""
     suppressed_codes = frozenset(codes_of(ignored))
     for diagnostic in diagnostics:
         matches = diagnostic.code in suppressed_codes and diagnostic.severity is Severity.WARNING
@@ -74,16 +70,16 @@ def marked(
     whole: bool,
     linted: bool,
 ) -> list[Diagnostic]:
-    """The diagnostics of a run, and what is wrong with the comments; the suppressed are marked.
+    """Mark the suppressed diagnostics of a run, and report faulty comments.
 
     Args:
-        whole: Whether every stage ran, so that a comment that suppressed nothing is unused.
-        linted: Whether it gave advice, about which there may be comments.
+        whole: Every stage ran, so a comment that suppressed nothing is unused.
+        linted: The run gave advice, which comments may suppress.
     """
     requested = {_key(comment, code) for comment in comments for code in comment.codes}
     used = {key for key in requested if key[-1].startswith("ET9") and not linted}
     result = [_by_comment(diagnostic, requested, used) for diagnostic in diagnostics]
-    # Before any of them is marked itself, which would count its comment as used.
+    # Collected before any of them is marked, which would count its comment as used.
     problems = [
         problem for comment in comments for problem in _problems(comment, used, whole=whole)
     ]
@@ -92,7 +88,7 @@ def marked(
 
 
 _Key = tuple[str, int | None, str]
-"""A file, one of its lines or all of it, and a code."""
+"""A file, a line of it or None for all, and a code."""
 
 
 def _key(comment: IgnoreComment, code: str) -> _Key:
@@ -100,7 +96,7 @@ def _key(comment: IgnoreComment, code: str) -> _Key:
 
 
 def _by_comment(diagnostic: Diagnostic, requested: set[_Key], used: set[_Key]) -> Diagnostic:
-    """The diagnostic, marked if a comment suppresses it; all comments that do are used."""
+    """Mark the diagnostic if comments suppress it, and add these to `used`."""
     if diagnostic.severity is not Severity.WARNING or diagnostic.location is None:
         return diagnostic
     file, line = diagnostic.location.file, diagnostic.location.line

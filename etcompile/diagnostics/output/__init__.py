@@ -1,4 +1,4 @@
-"""Diagnostics as text for people, scripts, code scanners and the logs of CI.
+"""Write diagnostics for people, scripts, code scanners and the logs of CI.
 
 Each form is a module with a function `render`, which is imported when it is used, so that a run
 without diagnostics imports none.
@@ -22,29 +22,25 @@ Format = Literal["text", "json", "sarif", "github", "rdjson"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 SUPPRESSION_FORMS: tuple[Format, ...] = ("json", "sarif")
-"""The forms that also contain what a comment or an option suppresses, marked as such."""
+"""The forms that also list suppressed diagnostics, marked as such."""
 
 STANDARD_INPUT = "-"
-"""What a location calls standard input."""
+"""The name of standard input in a location."""
 
 
 class Audience(Struct, frozen=True):
-    """Who reads.
-
-    Args:
-        root: The folder that files are named from; None if they are named as the user did.
-    """
+    """The reader of an output."""
 
     color: bool = False
-    root: Path | None = None
+    root: Path | None = None  # folder that files are named from; None: as the user named them
 
     def name(self, file: str) -> str:
-        """What the readers call a file: its path from the root, absolute if it is outside."""
+        """Return the reader's name of a file: its path from the root, absolute if outside."""
         if self.root is None or file == STANDARD_INPUT:
             return file
         path = os.path.abspath(file)  # noqa: PTH100 - Path has no way to fold '..' alone
         spellings = [PurePath(path)]
-        with contextlib.suppress(ValueError):  # what no file system can hold, such as a NUL
+        with contextlib.suppress(ValueError):  # names that no file system allows, such as a NUL
             spellings.append(PurePath(os.path.realpath(path)))
         for spelling in spellings:
             if spelling.is_relative_to(self.root):
@@ -53,11 +49,10 @@ class Audience(Struct, frozen=True):
 
 
 def render(form: Format, diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
-    """Diagnostics in one of the `FORMATS`.
+    """Write diagnostics in one of the `FORMATS`, ending in a line break.
 
-    Returns:
-        The text, ending in a line break. Without diagnostics that is an empty document where
-        the form has documents (json, sarif, rdjson), and nothing elsewhere.
+    Without diagnostics the result is an empty document if the form has documents (json, sarif,
+    rdjson), else nothing.
     """
     module = importlib.import_module(f"{__name__}.{'terminal' if form == 'text' else form}")
     text: str = module.render(diagnostics, audience)

@@ -1,8 +1,8 @@
-"""Diagnostics for a GitHub workflow: commands in its log, which become annotations.
+"""Write diagnostics as commands in the log of a GitHub workflow, which become annotations.
 
 GitHub shows 10 errors and 10 warnings of a step and silently drops the others
-(reference/gitops.md 6.4). So errors come first, and a last command counts those that only the log
-has.
+(reference/gitops.md 6.4). So errors come first, and a last command counts those that are only in
+the log.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
-    """One command a line for each diagnostic, errors first; nothing if there are none."""
+    """Write one command per line for each diagnostic, errors first."""
     lines: list[str] = []
     left_out: list[str] = []
     for severity in Severity:
@@ -38,7 +38,7 @@ def _annotation(diagnostic: Diagnostic, audience: Audience) -> str:
     place, text = diagnostic.location, diagnostic.text
     properties: dict[str, object] = {}
     if place is not None and place.file == STANDARD_INPUT:
-        text = f"{place}: {text}"  # no file of the repository: nothing to annotate
+        text = f"{place}: {text}"  # standard input is no file that GitHub could annotate
     elif place is not None:
         region = {"line": place.line, "col": place.column, "endColumn": place.end_column}
         properties = {"file": audience.name(place.file)}

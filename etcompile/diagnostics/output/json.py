@@ -1,6 +1,6 @@
-"""Diagnostics for scripts: one JSON object, described by `schemas/diagnostics.json`.
+"""Write diagnostics as one JSON object for scripts, described by `schemas/diagnostics.json`.
 
-Files are named as the user named them, so that a script can open them. All beyond ASCII is
+Files are named as the user named them, so that a script can open them. Everything beyond ASCII is
 escaped.
 """
 
@@ -15,11 +15,10 @@ from etcompile.diagnostics.message_text import json_text
 from etcompile.diagnostics.output import Audience
 
 VERSION = 1
-"""Raised when a field changes its meaning or goes; a new field may come at any time."""
+"""Incremented when a field changes its meaning or disappears, not when one is added."""
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:  # noqa: ARG001
-    """The diagnostics as a JSON document, in their order."""
     reported = [each for each in diagnostics if each.suppressed is None]
     counts = {s.value: sum(each.severity is s for each in reported) for s in Severity}
     document = {

@@ -1,4 +1,4 @@
-"""Diagnostics for reviewdog: one document of its Diagnostic Format, `rdjson`.
+"""Write diagnostics for reviewdog as one document of its Diagnostic Format, `rdjson`.
 
 reviewdog posts them on the lines of a pull request on GitHub, GitLab, Gitea and Bitbucket, and the
 fix of a line as a suggestion that can be applied there. The format is that of reviewdog 0.20,
@@ -15,7 +15,6 @@ from etcompile.diagnostics.output import STANDARD_INPUT, Audience
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
-    """The diagnostics as an `rdjson` document, in their order."""
     document = {
         "source": {"name": "etcompile", "url": "https://etcompile.dev"},
         "diagnostics": [_entry(diagnostic, audience) for diagnostic in diagnostics],
@@ -32,7 +31,7 @@ def _entry(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
         "code": {"value": diagnostic.code, **url},
     }
     place, fix = diagnostic.location, diagnostic.fix
-    # A diagnostic without a path is one of the whole change.
+    # A diagnostic without a path is about the whole change.
     if place is None or place.file == STANDARD_INPUT:
         return entry
     entry["location"] = {"path": audience.name(place.file)}
@@ -41,7 +40,7 @@ def _entry(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
         if place.end_column is not None:
             span["end"] = _position(place.line, place.end_column, place.text)
         entry["location"]["range"] = span
-    # Several suggestions would be alternatives of each other, and each is one of its line.
+    # reviewdog shows several suggestions as alternatives, and each belongs to one line.
     if place.text is not None and fix is not None and len(fix.edits) == 1:
         edit = fix.edits[0]
         if fix.file == place.file and edit.line == edit.end_line == place.line:
@@ -52,7 +51,7 @@ def _entry(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
 
 
 def _position(line: int, column: int | None, text: str | None) -> dict[str, int]:
-    """A place whose column is counted in bytes of UTF-8."""
+    """Return a position whose column counts bytes of UTF-8."""
     if column is None:
         return {"line": line}
     before = (text or "")[: column - 1]

@@ -1,8 +1,8 @@
-"""Diagnostics for code scanners: a SARIF 2.1.0 log of one run.
+"""Write diagnostics for code scanners as a SARIF 2.1.0 log of one run.
 
-Files are named from the repository's root, so that a scanner finds them in its own checkout. A
-result has a fingerprint that does not depend on its line: a result that was dismissed stays
-dismissed when it moves.
+Files are named from the repository's root, so that a scanner finds them in its checkout. A result
+has a fingerprint that does not depend on its line, so a dismissed result stays dismissed when it
+moves.
 """
 
 import collections
@@ -21,14 +21,13 @@ from etcompile.diagnostics.output import Audience
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"
-"""The name by which scanners know the root of the repository."""
+"""The scanners' name for the root of the repository."""
 _FINGERPRINT = "etcompile/v1"
 _PLACES = re.compile(r"\b(line|column) \d+|:\d+:\d+\b")
 """Line and column numbers inside a message: `first on line 3`, `first in jobs/a.yaml:3:1`."""
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
-    """The diagnostics as a SARIF log, in their order."""
     used = sorted({diagnostic.code for diagnostic in diagnostics})
     index = {code: number for number, code in enumerate(used)}
     # GitHub refuses a log with a result that has no location, so such a diagnostic is a
@@ -70,7 +69,7 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    # SARIF 2.1.0, 3.49.12: where more is written about it.
+    # SARIF 2.1.0, 3.49.12: an address with more about the rule.
     page = {"helpUri": rule.source} if rule.source.startswith("https://") else {}
     return {
         "id": rule.code,
@@ -96,13 +95,13 @@ def _results(
         )
         digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
         seen[digest] += 1
-        # GitHub wants a line; the first one stands for a whole file.
+        # GitHub requires a line; the first one stands for a whole file.
         place = diagnostic.location
         region = {"startLine": place.line or 1, "startColumn": place.column}
         region |= {"endColumn": place.end_column}
         region = {name: value for name, value in region.items() if value is not None}
         location = {"artifactLocation": artifact, "region": region}
-        # SARIF 2.1.0, 3.27.23: a scanner closes what is suppressed, and opens nothing for it.
+        # SARIF 2.1.0, 3.27.23: a scanner closes suppressed results and opens none for them.
         by = {"suppressions": [{"kind": diagnostic.suppressed}]} if diagnostic.suppressed else {}
         yield {
             "ruleId": diagnostic.code,
@@ -110,7 +109,7 @@ def _results(
             "level": diagnostic.severity.value,
             "message": _message(diagnostic),
             "locations": [{"physicalLocation": location}],
-            # The same words twice in a file are distinguished by their order.
+            # The same message twice in a file is distinguished by its order.
             "partialFingerprints": {_FINGERPRINT: f"{digest}:{seen[digest]}"},
             **by,
             **_fixes(diagnostic, audience),
@@ -118,7 +117,7 @@ def _results(
 
 
 def _fixes(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
-    """The fix of a result (SARIF 2.1.0, 3.27.30, 3.55), if there is one."""
+    """Return the fix of a result, if there is one (SARIF 2.1.0, 3.27.30, 3.55)."""
     fix = diagnostic.fix
     if fix is None or not fix.edits:
         return {}
@@ -146,6 +145,6 @@ def _artifact(name: str) -> dict[str, str]:
 
 
 def _message(diagnostic: Diagnostic) -> dict[str, str]:
-    """A message and its hint as SARIF text, in which braces and `[...](...)` have a meaning."""
+    """Return message and hint as SARIF text, in which braces and `[...](...)` have a meaning."""
     # SARIF 2.1.0, 3.11.5: braces are doubled; 3.11.6: a link needs '](' without a blank.
     return {"text": diagnostic.text.replace("{", "{{").replace("}", "}}").replace("](", "] (")}

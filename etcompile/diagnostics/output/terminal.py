@@ -1,4 +1,4 @@
-"""Diagnostics as a person reads them: in the manner of rustc and ruff.
+"""Write diagnostics for people, in the manner of rustc and ruff.
 
 error[ET2003]: worker.replicas 12 is above maxReplicas 9
   --> jobs/bert.yaml:14:17
@@ -18,11 +18,11 @@ from etcompile.diagnostics.output import Audience
 _STYLE = {Severity.ERROR: "1;31", Severity.WARNING: "1;33"}
 _BOLD, _DIM, _HINT = "1", "34", "36"
 _WIDEST = 160
-"""Characters of a source line that are shown; a minified file has lines of megabytes."""
+"""Characters of a source line to show; a minified file has lines of megabytes."""
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
-    """All diagnostics in their order, a blank line after each, and a line that counts them."""
+    """Write all diagnostics in their order, a blank line after each, and a line of counts."""
     if not diagnostics:
         return ""
     color = audience.color
