@@ -1,4 +1,4 @@
-"""The stages of the compiler, a module each; `pipeline.py` calls them in order."""
+"""Compile documents in stages, one module each, which `pipeline.py` calls in order."""
 
 from etcompile.compiler.build import JobObjects
 from etcompile.compiler.choices import Options

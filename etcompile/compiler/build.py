@@ -1,7 +1,7 @@
-"""Jobs to objects, and what is wrong with these; other objects of the input pass through.
+"""Build and check the objects of jobs, and pass other objects of the input through.
 
-`run` makes the objects of a job, for the watcher too, which only makes Pods again of a job that has
-been checked here.
+`run` builds the objects of a job. The watcher uses it too, but only to recreate Pods of a job that
+was checked here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from etcompile.compiler.keysource import KeySource
 
 _LARGE = 2_000
-"""Replicas of a job whose objects are not made if there is an error: nothing is rendered then."""
+"""A job with more replicas is not built after an error, since nothing is rendered then."""
 _LIVE_METADATA = sorted({*SERVER_METADATA, "ownerReferences"})
 
 
@@ -50,11 +50,11 @@ class JobObjects(Struct, frozen=True):
         waits: The Pods that wait before they start, each with the Pods it waits for.
         generated: Objects that are created in the cluster and never written: a Secret without its
             key pair.
-        deciding: Names of Pods, or of Jobs that make them: the run has succeeded when all of one
-            of these sets have.
-        needs: What must be in the cluster for the job's gang, in words.
-        run: The ID of the run that its Pods are; None if they have none.
-        elastic: The fewest replicas of each of its roles that scales.
+        deciding: Sets of names of Pods, or of Jobs that create them: the run has succeeded when
+            all of one set have.
+        needs: What the cluster must have for the job's gang, for messages.
+        run: The ID of the run of its Pods; None if they have none.
+        elastic: The fewest replicas of each role that scales.
         listed: The roles whose Pods are on a host list that changes.
     """
 
@@ -73,7 +73,7 @@ class JobObjects(Struct, frozen=True):
 
     @property
     def title(self) -> str | None:
-        """The name of the job for people, `nlp/bert`; None for other objects."""
+        """Return the name of the job for people, `nlp/bert`; None for other objects."""
         return f"{self.namespace}/{self.name}" if self.namespace and self.name else self.name
 
 
@@ -85,13 +85,13 @@ def build(
     *,
     whole: bool,
 ) -> tuple[list[JobObjects], list[Diagnostic]]:
-    """The objects by job, those that belong to none first, and what is wrong with them.
+    """Build the objects by job, those that belong to none first, and check them.
 
     Args:
-        whole: No document was refused so far: what is said of several documents holds.
+        whole: No document was refused so far, so checks across documents apply.
     """
     options, environment, others = sources.options, sources.environment, lowered.others
-    # Advice reads fields of the other objects without looking at their types.
+    # Advice reads fields of the other objects without checking their types.
     linted = (others if whole else ()) if options.lint else None
     by_job: list[tuple[Job, JobObjects]] = []
     matched = environment.matched | patched.matched
@@ -113,7 +113,7 @@ def build(
     profiles = options.settings.profiles
     annotated = backend.annotated(values, profiles, backend.Situation())
     files = {document.relative for document in others} | _overlays_of(others, patched.sources)
-    # Apart from the jobs, so that one folder holds all of a job.
+    # In a group of their own, so that one folder holds all of a job.
     other_objects = JobObjects(None, None, emit.Packed(annotated), tuple(sorted(files)))
     compiled = [(job, group.objects) for job, group in by_job]
     problems += check_jobs(compiled) if whole else ()
@@ -122,7 +122,7 @@ def build(
     problems += check_autoscalers(others, lowered.jobs)
     problems += check_host_names(compiled, others)
     groups = [group for _, group in by_job]
-    # What an overlay changes in a job that is skipped, elsewhere, or was not built, cannot be seen.
+    # An overlay may match a job that was skipped, is elsewhere, or was not built.
     all_seen = whole and not lowered.skipped and all(group.objects for group in groups)
     unrendered = (document for document in patched.documents if not document.is_rendered)
     all_seen = all_seen and (bool(by_job) if options.lint else any(unrendered))
@@ -145,12 +145,12 @@ def job_objects(
     *,
     linted: Sequence[Document] | None = None,
 ) -> tuple[JobObjects, frozenset[overlays.Edit], list[Diagnostic]]:
-    """The objects of a job.
+    """Build and check the objects of a job.
 
     Args:
         changed_by: The overlays that changed a document, by their relative names.
-        keys: What fills objects with what only the outside has; they stay as they are if None.
-        linted: Give advice about training with these other objects in mind; None for none.
+        keys: Fills in key pairs and parameters of vaults; None leaves them open.
+        linted: Give advice about training that considers these other objects; None for none.
     """
     settings = environment.settings
     job = folded.job
@@ -159,7 +159,7 @@ def job_objects(
     matched: frozenset[overlays.Edit] = frozenset()
     try:
         if has_errors(problems):
-            job = run.with_first_replicas(job)  # what else is wrong is reported all the same
+            job = run.with_first_replicas(job)  # only to report further problems
         patched, job = run.objects(job, settings, texts, environment.edits)
         matched = frozenset(patched.edits)
         refused = [
@@ -168,7 +168,7 @@ def job_objects(
             for fault in check_object(
                 value, settings.kubernetes_version, namespaced=may_have_namespace(value.data)
             )
-            # The user cannot help it that we write objects of other programs' kinds.
+            # etcompile itself writes objects of other programs' kinds.
             if fault.code != codes.KUBERNETES_UNKNOWN_KIND
         ]
         problems += [*patched.diagnostics, *refused]
@@ -186,14 +186,14 @@ def job_objects(
     except backend.TemplateError as error:
         facts = {"template": error.template, "problem": error.problem}
         facts["shipped"] = f"templates/{error.template}"
-        own = Location(error.file, error.line) if error.file else None
-        problems.append(diagnose(codes.TEMPLATE, own, **facts))
+        place = Location(error.file, error.line) if error.file else None
+        problems.append(diagnose(codes.TEMPLATE, place, **facts))
     if linted is not None and not has_errors(problems):
         from etcompile import lint  # noqa: PLC0415 - only check gives advice
 
         problems += lint.problems(lint.linted_job(job, settings, compiled, linted))
     problems += check_compiled(job, compiled, settings.profiles)
-    # Not the intents' files: one more of them must not change every header.
+    # Without the intents' files, so that a new one does not change every header.
     files = {job.origin.source.relative, *environment.settled_by}
     files |= {edit.origin.source.relative for edit in matched}
     group = JobObjects(
@@ -214,14 +214,14 @@ def job_objects(
     for problem in problems:
         place = problem.location or job.origin.locate("metadata", "name")
         if place.file == SHIPPED_FILE:
-            # Nobody can change a runtime that Trainer ships, only name another one.
+            # A runtime that Trainer ships cannot be changed, only replaced by another one.
             place = job.origin.locate("spec", "runtimeRef", "name")
         located.append(structs.replace(problem, location=place))
     return group, matched, located
 
 
 def _without_live_fields(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
-    """An object as Git should hold it, and a warning if it has what only a cluster writes."""
+    """Return an object without fields that only a cluster writes, and a warning if it has any."""
     data = dict(source.data)
     metadata = dict(data.get("metadata") or {})
     live = [f"metadata.{name}" for name in _LIVE_METADATA if metadata.pop(name, None) is not None]

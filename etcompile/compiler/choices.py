@@ -1,7 +1,7 @@
-"""How to compile, as whoever embeds the compiler says it, and which choices are impossible.
+"""Define the options of a compilation, and refuse impossible ones.
 
-The command line, the configuration file and overlays check settings where they are written, by
-`refusal`; those of a program are checked before anything is compiled.
+The command line, the configuration file and overlays check settings where they are written, with
+`refusal`. Those of a Python program are checked before anything is compiled.
 """
 
 from collections.abc import Collection
@@ -22,7 +22,7 @@ from etcompile.several import gather
 
 
 class _OptionsType(StructMeta):
-    """Names `Settings` where a program passes one of its fields to `Options`."""
+    """Points a program to `Settings` when it passes a setting to `Options`."""
 
     def __call__(self, *args: Any, **fields: Any) -> Any:
         for name in Settings.__struct_fields__:
@@ -40,29 +40,28 @@ class Options(Struct, frozen=True, metaclass=_OptionsType):
             document that names another one is refused.
         overlays: What an environment changes, in order: a file, a folder with an `overlay.yaml`,
             the name of an overlay that ships with etcompile, or a document.
-        runtimes: The TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may name besides
-            those of the input and those that Trainer ships: files, folders and globs, or documents.
+        runtimes: TrainingRuntimes and ClusterTrainingRuntimes for TrainJobs, in addition to those
+            of the input and those that Trainer ships: files, folders and globs, or documents.
         explicit: The names of settings that no overlay changes; those that differ from their
             defaults if None.
-        chosen: The names of settings that somebody chose, with those of a configuration file,
+        chosen: The names of settings that somebody chose, including those of a configuration file,
             which an overlay may change; those of `explicit`, or all of them, if None.
         templates: A folder whose Jinja2 templates replace those of the same name.
         allow_plain_secrets: Let Secrets with data among the inputs pass.
         ignore_managed_by: Compile jobs that `managedBy` gives to another controller, too.
-        skip_managed_by: Leave such jobs out, each with a warning, instead of refusing them; what
-            `ignore_managed_by` compiles is not left out.
-        dlrover_version: The version of DLRover that ElasticJobs run which do not say it themselves.
-        lint: Judge the documents as `check` does: with advice about training (ET9xxx), and without
+        skip_managed_by: Skip such jobs with a warning, instead of refusing them, unless
+            `ignore_managed_by` compiles them.
+        dlrover_version: The version of DLRover for ElasticJobs that do not set it.
+        lint: Check the documents as `check` does: with advice about training (ET9xxx), and without
             an error for what cannot be rendered by itself, such as a runtime.
         partial: The inputs are some of several files. One may hold no document, or a scale intent
             whose job is in another one. None: if they hold no job.
-        output: The folder that the result goes to, so that it is not read as input. Encrypted key
-            pairs that stand in it are kept.
-        previous: The folder whose encrypted key pairs are kept, if that is another.
-        without_keys: Leave key pairs out that the output would hold encrypted: nobody is to have
-            this compilation, or not its Secrets.
-        default_namespace: The namespace of documents that name none after all; others, and
-            overlays, may name another.
+        output: The output folder, which is not read as input. Its encrypted key pairs stay.
+        previous: The folder whose encrypted key pairs stay, if not `output`.
+        without_keys: Omit key pairs that the output would hold encrypted, because nobody uses this
+            compilation, or its Secrets.
+        default_namespace: The namespace of documents that name none; others, and overlays, may name
+            another.
     """
 
     namespace: str | None = None
@@ -92,19 +91,19 @@ class Options(Struct, frozen=True, metaclass=_OptionsType):
 
     @property
     def known_choices(self) -> frozenset[str] | None:
-        """The names of the settings that somebody chose, anywhere; None if nobody says which."""
+        """Return the names of the settings that somebody chose, anywhere; None if unknown."""
         return self.explicit if self.chosen is None else self.chosen
 
     @property
     def managed(self) -> Literal["refuse", "compile", "skip"]:
-        """What to do with a job that `managedBy` gives to another controller."""
+        """Return what to do with a job that `managedBy` gives to another controller."""
         if self.ignore_managed_by:
             return "compile"
         return "skip" if self.skip_managed_by else "refuse"
 
 
 def impossible_choices(options: Options) -> list[Diagnostic]:
-    """An error for each setting with a value that it cannot have."""
+    """Return an error for each setting with an invalid value."""
     possible = {
         "kubernetes_version": kubernetes.versions(),
         "services": get_args(Services),
@@ -131,11 +130,11 @@ def impossible_choices(options: Options) -> list[Diagnostic]:
 
 
 _TEXTS = ("cluster_domain", "gang_scheduler", "init_image", "kubectl_image", "run")
-"""The settings that are free text; their forms are in the schema of overlays."""
+"""The settings that are free text, whose syntax is in the schema of overlays."""
 
 
 def refusal(name: str, text: str | None) -> str | None:
-    """Why a setting cannot be a text; None if it can."""
+    """Return why a text is invalid for a setting; None if it is valid."""
     written = {key: text for key, field in SETTINGS.items() if field == name}
     faults = schema_faults({"apiVersion": API_VERSION, "kind": KIND, "settings": written}, SCHEMA)
     expected = next((fault.facts.get("expected", "a text") for fault in faults), "a text")

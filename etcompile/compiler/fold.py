@@ -1,11 +1,11 @@
-"""Jobs and their scale intents to jobs with the replicas that are left when all are done.
+"""Apply scale intents to jobs.
 
-Each ScaleOut, ScaleIn and ScalePlan is a file in Git. So the order in which they count follows from
-the files (`ordered`), and each must be possible at its turn. The rules are those of
-reference/et-operator.md 5.2 and 5.3: a ScaleOut numbers its workers on from the highest index there
-is, so that an index freed by a ScaleIn is used again; a ScaleIn by count takes the highest indexes,
-one by names exactly those. What et-operator gets wrong is refused: unknown names (defect 1), bounds
-(defect 5), counts of workers that are not there (defect 22).
+Each ScaleOut, ScaleIn and ScalePlan is a file in Git, so their order follows from the files
+(`ordered`), and each must be possible at its turn. The rules are those of reference/et-operator.md
+5.2 and 5.3: a ScaleOut numbers its workers from the highest existing index, so that an index freed
+by a ScaleIn is used again; a ScaleIn by count removes the highest indexes, one by names exactly
+those. Errors of et-operator are refused: unknown names (defect 1), bounds (defect 5), counts of
+workers that do not exist (defect 22).
 """
 
 import itertools
@@ -36,16 +36,16 @@ from etcompile.model import (
 )
 
 _LABEL_LIMIT = 63
-"""Characters of a label's value (Kubernetes' own limit)."""
+"""The most characters of a label's value in Kubernetes."""
 
 
 class FoldedJob(Struct, frozen=True):
     """A job after its intents.
 
     Args:
-        declared: The job as its document describes it.
-        job: The job as it is compiled; a refused intent left no trace in it.
-        diagnostics: What is wrong with its intents, or with the job after them.
+        declared: The job of the document.
+        job: The job that is compiled, without the effects of refused intents.
+        diagnostics: Problems of its intents, and of the job after them.
     """
 
     declared: Job
@@ -56,14 +56,14 @@ class FoldedJob(Struct, frozen=True):
 def fold(
     jobs: Sequence[Job], intents: Iterable[Intent], settings: Settings
 ) -> tuple[list[FoldedJob], list[Diagnostic]]:
-    """All jobs after the intents that select them, and an error for each intent without a job."""
+    """Apply intents to the jobs that they select; report an intent without a job."""
     pairs, problems = by_job(jobs, intents)
     return [fold_job(job, its_intents, settings) for job, its_intents in pairs], problems
 
 
 def fold_job(job: Job, intents: Sequence[Intent], settings: Settings) -> FoldedJob:
-    """A job after the intents that select it, in the order of the input."""
-    # Where there are runs, workers may be named as the Pods of a run are, whichever run it was.
+    """Apply the intents that select a job."""
+    # If there are runs, an intent may name a worker as the Pod of any run.
     run_names_count = settings.run is not None or job.run.run_id is not None
     folded, highest, problems = _with_intents(job, intents, run_names_count=run_names_count)
     problems += check_longest_name(run_of(folded, settings), highest)
@@ -77,10 +77,10 @@ def fold_job(job: Job, intents: Sequence[Intent], settings: Settings) -> FoldedJ
 def by_job(
     jobs: Sequence[Job], intents: Iterable[Intent]
 ) -> tuple[list[tuple[Job, list[Intent]]], list[Diagnostic]]:
-    """Each job with the intents that select it by kind and name, in its own namespace.
+    """Pair each job with the intents that select it by kind, name and namespace.
 
     A document without a namespace counts as one in `default`, as with kubectl without a context:
-    upstream's own examples name it in the job and leave it out in the scalers.
+    upstream's examples name it in the job and leave it out in the scalers.
 
     Returns:
         The pairs, in the order of the input, and an error for each intent that selects no job.
@@ -114,7 +114,7 @@ def _no_such_job(intent: Intent, jobs: Sequence[Job]) -> Diagnostic:
     elif others := [job for job in jobs if job.name == intent.job]:
         advice = f"that is a {others[0].kind} of {others[0].api_version}: select it as one"
         if "kind" not in intent.origin.source.data["spec"].get("selector", {"kind": ""}):
-            # et-operator's own: it knows TrainingJobs only.
+            # An intent of et-operator, which selects TrainingJobs only.
             advice += f", with a {intent.kind} of etcompile.dev/v1alpha1"
     elif close := probably(intent.job, [job.name for job in possible]):
         advice = f"did you mean '{close}'?"
@@ -124,12 +124,12 @@ def _no_such_job(intent: Intent, jobs: Sequence[Job]) -> Diagnostic:
 
 
 def ordered(intents: Iterable[Intent]) -> tuple[list[Intent], list[Diagnostic]]:
-    """The intents of one job in the order in which they count.
+    """Sort the intents of one job.
 
-    A cluster executes intents as they come, and et-operator the newest first (reference defect
-    24). Files have no time. So intents that a cluster has already received count first, by their
+    A cluster executes intents as they arrive, and et-operator the newest first (reference defect
+    24). Files have no time. So intents that a cluster has already received come first, by their
     creationTimestamp; then those numbered by the annotation `etcompile.dev/sequence`; then all
-    others. Where that leaves a choice, the order of the files decides, not of the command line.
+    others. Intents that are equal in this are in the order of the files, not of the command line.
 
     Args:
         intents: In the order of `compiler.lower`.
@@ -163,31 +163,21 @@ def ordered(intents: Iterable[Intent]) -> tuple[list[Intent], list[Diagnostic]]:
 Members = Mapping[int, Member]
 """Replicas of a role, by their numbers."""
 _Outcome = tuple[Members, Callable[[], Location], list[Diagnostic]]
-"""The replicas after an intent, where it says how many there are, and why it is refused."""
+"""The replicas after an intent, the place of its count, and why it is refused."""
 
 
 def _with_intents(
     job: Job, intents: Sequence[Intent], *, run_names_count: bool
 ) -> tuple[Job, int, list[Diagnostic]]:
-    """The job, the highest worker index that was ever given out (-1 if none), and the errors."""
+    """Return the job, the highest worker index ever assigned (-1 if none), and problems."""
     in_order, problems = ordered(intents)
     role = job.scaled_role
     if role is None:
-        problems = []
-        for intent in in_order:
-            if not (job.keeps_plans and isinstance(intent, ScalePlan)):
-                problems.append(_not_scalable(job, intent))
-            elif unread := [*intent.create, *intent.remove]:
-                reason = "DLRover's master passes over it"
-                places = [pod.origin.locate() for pod in unread]
-                problems += [_refused(intent, place, reason, "remove it") for place in places]
-            else:  # for its own master to read
-                job = structs.replace(job, custom=(*job.custom, intent.custom))
-        return job, -1, problems
+        return _with_plans(job, in_order)
     run_names = None
     if run_names_count:
-        own = re.escape(role.naming.stem.removeprefix(f"{job.name}-"))
-        pattern = rf"{re.escape(job.name)}-[-a-z0-9]+-{own}-(?P<index>\d+)"
+        name = re.escape(role.naming.stem.removeprefix(f"{job.name}-"))
+        pattern = rf"{re.escape(job.name)}-[-a-z0-9]+-{name}-(?P<index>\d+)"
         run_names = re.compile(pattern, re.ASCII)
     members: Members = {member.index: member for member in role.members if member.index is not None}
     highest = max(members, default=-1)
@@ -195,14 +185,15 @@ def _with_intents(
     sizes: Labels = {}
     for intent in in_order:
         new_sizes = sizes
-        if isinstance(intent, ScaleOut):
-            after, place, refused = _scale_out(role, members, intent)
-        elif isinstance(intent, ScaleIn):
-            after, place, refused = _scale_in(role, members, intent, removed_by, run_names)
-        elif isinstance(intent, ScalePlan):
-            after, new_sizes, refused = _apply_plan(role, members, sizes, intent)
-            path = ("spec", "replicaResourceSpecs", role.name, "replicas")
-            place = partial(intent.origin.locate, *path)
+        match intent:
+            case ScaleOut():
+                after, place, refused = _scale_out(role, members, intent)
+            case ScaleIn():
+                after, place, refused = _scale_in(role, members, intent, removed_by, run_names)
+            case ScalePlan():
+                after, new_sizes, refused = _apply_plan(role, members, sizes, intent)
+                path = ("spec", "replicaResourceSpecs", role.name, "replicas")
+                place = partial(intent.origin.locate, *path)
         if not refused and len(after) != len(members):
             refused = [*_beyond_bounds(role, len(after), intent, place)]
         problems += refused
@@ -218,8 +209,23 @@ def _with_intents(
     return structs.replace(job, roles=tuple(roles)), highest, problems
 
 
+def _with_plans(job: Job, intents: Sequence[Intent]) -> tuple[Job, int, list[Diagnostic]]:
+    """Pass ScalePlans to the master of a job without a scaled role, and refuse other intents."""
+    problems: list[Diagnostic] = []
+    for intent in intents:
+        if not (job.keeps_plans and isinstance(intent, ScalePlan)):
+            problems.append(_not_scalable(job, intent))
+        elif unread := [*intent.create, *intent.remove]:
+            reason = "DLRover's master passes over it"
+            places = [pod.origin.locate() for pod in unread]
+            problems += [_refused(intent, place, reason, "remove it") for place in places]
+        else:
+            job = structs.replace(job, custom=(*job.custom, intent.custom))
+    return job, -1, problems
+
+
 def _host(role: Role, member: Member) -> str:
-    """A replica as people call it: by its number, also where its Service is its rank's."""
+    """Return the name of a replica by its number, even if its Service is named for its rank."""
     return role.host_name(structs.replace(member, rank=None))
 
 
@@ -238,7 +244,7 @@ def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
 def _beyond_bounds(
     role: Role, count: int, intent: Intent, place: Callable[[], Location]
 ) -> Iterator[Diagnostic]:
-    """An error if an intent leaves a role more or fewer replicas than it may have."""
+    """Return an error if an intent leaves a role more or fewer replicas than it may have."""
     bounds = role.bounds or Bounds()
     least, most = bounds.names
     facts = {"intent": intent.title, "replicas": count + bounds.others}
@@ -261,7 +267,7 @@ def _scale_out(role: Role, members: Members, intent: ScaleOut) -> _Outcome:
         what = f"the number of workers after {intent.title}"
         facts = {"what": what, "count": replicas, "limit": MOST_PODS}
         return members, place, [diagnose(codes.TOO_MANY_PODS, place(), **facts)]
-    # A generated name is only known to a cluster; the first index makes it unique here.
+    # Only a cluster generates the name; the first index makes it unique here.
     first = _next_index(members)
     name = f"{intent.name}{first}" if intent.generated else intent.name
     labels = {intent.label: name} if intent.label else {}
@@ -279,11 +285,11 @@ def _scale_in(
     removed_by: Mapping[str, str],
     run_names: re.Pattern[str] | None,
 ) -> _Outcome:
-    """The replicas after a ScaleIn.
+    """Apply a ScaleIn.
 
     Args:
-        removed_by: The intent that removed a host which is not there any more.
-        run_names: How the Pods of a run are named, if their names count.
+        removed_by: The intent that removed a host.
+        run_names: Matches the names of a run's Pods, if these are allowed.
     """
     problems: list[Diagnostic] = []
     if intent.pods:
@@ -294,7 +300,7 @@ def _scale_in(
             match = run_names.fullmatch(pod) if run_names else None
             host = f"{role.naming.stem}-{match['index']}" if match else pod
             if host in index_of:
-                # A worker may be named twice: as a host, and as a Pod of a run.
+                # An intent may name a worker both as a host and as a Pod of a run.
                 named[index_of[host]] = intent.pod_origins[pod]
                 continue
             before = removed_by.get(host)
@@ -318,7 +324,7 @@ def _scale_in(
 def _anchored(
     role: Role, members: Members, intent: ScaleIn, named: Mapping[int, Origin]
 ) -> list[Diagnostic]:
-    """An error for each worker that must stay although it is named, or counted."""
+    """Return an error for each worker that must stay although it is named, or counted."""
     anchored, reason = role.anchored or (0, "")
     chosen = [index for index in named if index < anchored]
     if not chosen:
@@ -347,21 +353,20 @@ def _shortened(names: list[str]) -> str:
 
 # ScalePlans ---------------------------------------------------------------------------------------
 #
-# Who comes has the next number and the first rank that is free, who moves keeps its rank
-# (reference/dlrover.md 3.6 and 5). A plan says several things at once; it counts as a whole or not
-# at all.
+# A new replica has the next number and the first free rank; one that moves keeps its rank
+# (reference/dlrover.md 3.6 and 5). A plan applies as a whole or not at all.
 
 
 def _apply_plan(
     role: Role, members: Members, sizes: Labels, plan: ScalePlan
 ) -> tuple[Members, Labels, list[Diagnostic]]:
-    """The replicas of a role after a plan, which may name other roles, too.
+    """Apply a ScalePlan to a role; it may name other roles, too.
 
     Args:
-        sizes: What earlier plans said that main containers of replicas to come are to have.
+        sizes: Resources of main containers of new replicas, from earlier plans.
 
     Returns:
-        The replicas, the sizes and what is wrong.
+        The replicas, the sizes and the problems.
     """
     problems = []
     for name in plan.resources:
@@ -411,10 +416,7 @@ def _apply_plan(
 
 
 def _joined(role: Role, members: Members, count: int, labels: Labels, resources: Labels) -> Members:
-    """The replicas with more: of the numbers after the last, and the first ranks that are free.
-
-    Ranks are the replicas' numbers unless the role tells them apart.
-    """
+    """Add replicas with the next numbers, and the first free ranks if ranks are separate."""
     after, first = dict(members), _next_index(members)
     numbers = range(first, first + count)
     ranks = numbers if role.labels.rank is None else _free_ranks(members)
@@ -425,7 +427,6 @@ def _joined(role: Role, members: Members, count: int, labels: Labels, resources:
 
 
 def _next_index(members: Members) -> int:
-    """The index after the highest."""
     return max(members, default=-1) + 1
 
 
@@ -435,7 +436,7 @@ def _free_ranks(members: Members) -> Iterator[int]:
 
 
 def _title(role: Role, member: Member) -> str:
-    """A replica's Pod, as it is called where a run gives no other name."""
+    """Return the name of a replica's Pod outside of runs."""
     naming = structs.replace(role.naming, pod_stem=None)
     return structs.replace(role, naming=naming).pod_name(member)
 

@@ -1,9 +1,9 @@
-"""What the backend leaves open in a job's objects to what only the outside has.
+"""Fill in key pairs and parameters of vaults that the backend leaves open.
 
-That is a key pair, encrypted: the one that the last output holds, or else a new one. What is
-encrypted again is another text every time, and the pair inside would be another one too, so an
-output folder is its own memory. It is also the parameters of a vault, from a file of the user's,
-where what differs from job to job is written `$(job)`, `$(namespace)` and the like.
+An encrypted key pair comes from the last output, or else is generated. Encrypting again yields
+another ciphertext every time, and the key pair would be another one too, so the output folder is
+the memory. Parameters of a vault come from a file of the user, in which `$(job)`, `$(namespace)`
+and the like differ from job to job.
 """
 
 import re
@@ -29,15 +29,15 @@ from etcompile.model.protocol import KEY_PAIR, SEALED_FOR
 
 _PROVIDER = "SecretProviderClass"
 _SIGNS = ("encryptedData:", "ENC[AES256_GCM,")
-"""What the text of each file holds that has an encrypted key pair."""
+"""One of these is in the text of each file with an encrypted key pair."""
 _VARIABLE = re.compile(r"\$\(([A-Za-z]+)\)")
 _WIDE = "sealedsecrets.bitnami.com/"
 _SHOWN = 19
-"""Characters of a digest that a person needs to tell it from another: `sha256:` and twelve."""
+"""Characters of a digest in messages: `sha256:` and twelve digits."""
 
 
 class Recipient(Struct, frozen=True):
-    """Who can read what a run encrypts: by a certificate of Sealed Secrets, or age recipients."""
+    """The reader of what a run encrypts: a certificate of Sealed Secrets, or age recipients."""
 
     mode: SecretMode
     certificate: sealed.Certificate | None
@@ -46,12 +46,12 @@ class Recipient(Struct, frozen=True):
     def problem(
         self, value: Object, standing: Object, keys: AbstractSet[str]
     ) -> tuple[str, str] | None:
-        """Why the ciphertext of the last output cannot stay, and how to stay with it.
+        """Return why the ciphertext of the last output cannot stay, and advice on how to keep it.
 
         Args:
-            value: The object as it is to be written.
-            standing: The one of the last output.
-            keys: The keys of the Secret that it is to become.
+            value: The object that will be written.
+            standing: The object of the last output.
+            keys: The keys of the resulting Secret.
         """
         if standing["kind"] != value["kind"]:
             modes = {"SealedSecret": "sealed", "Secret": "sops"}
@@ -84,16 +84,15 @@ class Recipient(Struct, frozen=True):
         return None if whole else ("its ciphertext is not whole", restore)
 
     def with_ciphertext(self, value: Object, standing: Object) -> Object:
-        """The object with the ciphertext of the last output."""
         if self.certificate is None:
             return {**value, "data": standing["data"], "sops": standing["sops"]}
         return _sealed(value, standing["spec"]["encryptedData"], self.certificate)
 
     def encrypted(self, value: Object, texts: Mapping[str, bytes]) -> Object:
-        """The object with a new ciphertext.
+        """Return the object with a new ciphertext.
 
         Raises:
-            RecipientError: nothing can be encrypted for it.
+            RecipientError: Nothing can be encrypted for this recipient.
         """
         if self.certificate is None:
             result = sops.encrypted(texts, self.names)
@@ -106,15 +105,15 @@ class Recipient(Struct, frozen=True):
 
 
 class KeySource(Struct, frozen=True):
-    """Where a run's objects get from what only the outside has.
+    """The source of key pairs and parameters of a run.
 
     Args:
-        recipient: For whom key pairs are encrypted; None if this run leaves them open.
-        standing: The SealedSecrets, and Secrets for SOPS, of the output folder, by the namespace
-            and the name of what they become; None if there is no folder.
-        damaged: The files of the folder that hold such but cannot be read.
+        recipient: The reader of encrypted key pairs; None if this run leaves them open.
+        standing: The SealedSecrets, and Secrets for SOPS, of the output folder, by namespace and
+            name of the resulting Secret; None if there is no folder.
+        damaged: Files of the folder that hold such objects but cannot be read.
         pattern: The SecretProviderClass that becomes one for each job.
-        inputs: The name and the SHA-256 of each file that was read for it.
+        inputs: The name and the SHA-256 of each file that was read.
     """
 
     recipient: Recipient | None = None
@@ -126,10 +125,10 @@ class KeySource(Struct, frozen=True):
 
 
 def key_source(options: Options, place: Location | None = None) -> KeySource:
-    """What fills the objects of a run whose secret mode encrypts, or names a file.
+    """Read what fills in the objects of a run whose secret mode encrypts, or names a file.
 
     Args:
-        place: Where an overlay names the secret mode; None if whoever runs the program did.
+        place: Where an overlay names the secret mode; None if an option does.
     """
     mode = options.settings.secret
     if mode.kind == "csi":
@@ -150,7 +149,7 @@ def key_source(options: Options, place: Location | None = None) -> KeySource:
 def filled(
     objects: Sequence[Object], keys: KeySource, job: Job
 ) -> tuple[tuple[Object, ...], list[Diagnostic]]:
-    """The objects of a job after overlays, those that are open filled, and what is wrong."""
+    """Fill in the open objects of a job, after overlays."""
     whole: list[Object] = []
     problems: list[Diagnostic] = []
     for value in objects:
@@ -169,13 +168,13 @@ def filled(
 
 
 def _last_output(folder: Path) -> tuple[dict[tuple[str, str], Document], list[str]]:
-    """The encrypted Secrets of an output folder; none if it cannot be looked at."""
+    """Return the encrypted Secrets of an output folder, and its unreadable files."""
     documents: dict[tuple[str, str], Document] = {}
     damaged = []
     try:
         state = output_state(folder) if folder.is_dir() else None
     except OSError:
-        state = None  # reported where the folder is written
+        state = None  # reported when the folder is written
     paths = state.ours | state.headed if state else ()
     for path in sorted(path for path in paths if path.suffix == ".yaml"):
         file = str(folder / path)
@@ -197,7 +196,7 @@ def _last_output(folder: Path) -> tuple[dict[tuple[str, str], Document], list[st
 
 
 def _secret(value: Object) -> tuple[str, str]:
-    """The namespace and the name of the Secret that an object is, or becomes."""
+    """Return the namespace and the name of the Secret that results from an object."""
     metadata = value["metadata"]
     return metadata.get("namespace") or "", metadata["name"]
 
@@ -205,7 +204,7 @@ def _secret(value: Object) -> tuple[str, str]:
 def _encrypted(
     value: Object, job: Job, reader: Recipient, keys: KeySource
 ) -> tuple[Object, list[Diagnostic]]:
-    """An object with the last output's ciphertext, or with a new key pair's."""
+    """Return an object with the ciphertext of the last output, or of a new key pair."""
     if keys.standing is None or job.credentials is None:
         place = job.origin.locate("metadata", "name")
         facts = {"job": job.name, "kind": reader.mode.kind}
@@ -236,7 +235,6 @@ def _encrypted(
 def _content(
     mode: SecretMode, limits: Limits, place: Location | None
 ) -> tuple[bytes, list[Diagnostic]]:
-    """The bytes of the mode's file, if it has one."""
     if mode.file is None:
         return b"", []
     try:
@@ -253,7 +251,6 @@ def _content(
 
 
 def _recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Sequence[Diagnostic]]:
-    """Who can read what a mode encrypts, and what is wrong with it."""
     if mode.kind == "sops" and find_spec("pyrage") is None:
         facts = {"option": "--secret sops", "package": "pyrage", "extra": "sops"}
         return None, [diagnose(codes.MISSING_EXTRA, None, **facts)]
@@ -269,8 +266,7 @@ def _recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Sequ
 
 
 def _no_recipient(mode: SecretMode, error: RecipientError) -> Diagnostic:
-    """What to say of a recipient that cannot be one."""
-    # Not the names of recipients: somebody may have written an identity there.
+    # Do not print recipients: somebody may have written an identity there.
     option = f"--secret {mode if mode.kind == 'sealed' else mode.kind}"
     return diagnose(codes.SECRET_SOURCE, None, option=option, problem=str(error))
 
@@ -285,7 +281,7 @@ def _sealed(value: Object, data: Mapping[str, str], certificate: sealed.Certific
 
 
 def _scope(annotations: Mapping[str, Any]) -> str:
-    # The controller looks at the widest first.
+    # The controller checks the widest first.
     wide = ("cluster-wide", "namespace-wide")
     return next((scope for scope in wide if annotations.get(_WIDE + scope) == "true"), "strict")
 
@@ -298,7 +294,7 @@ def _annotations(value: Object) -> Mapping[str, Any]:
 
 
 def _pattern(file: str, limits: Limits, place: Location | None) -> KeySource:
-    """The SecretProviderClass in a file, which becomes one for each job."""
+    """Load the SecretProviderClass in a file, which becomes one for each job."""
     loaded = load([file], limits=limits)
     inputs = tuple((entry.relative, entry.digest) for entry in loaded.documents if entry.digest)
     failed = has_errors(loaded.diagnostics)
@@ -310,7 +306,7 @@ def _pattern(file: str, limits: Limits, place: Location | None) -> KeySource:
         return KeySource(inputs=inputs, diagnostics=(refusal,))
     must = f"must hold one {_PROVIDER} and nothing else"
     if place is not None:
-        # Not a word of what is in it: an overlay may name any file.
+        # Print nothing of the file, because an overlay may name any file.
         for diagnostic in loaded.diagnostics:
             if diagnostic.code == codes.OUTSIDE_THE_BOUNDARY:
                 return KeySource(diagnostics=(structs.replace(diagnostic, location=place),))
@@ -326,7 +322,7 @@ def _pattern(file: str, limits: Limits, place: Location | None) -> KeySource:
 
 
 def _written(value: Object, job: Job, document: Document) -> tuple[Object, list[Diagnostic]]:
-    """The SecretProviderClass of a job: the pattern with its variables filled in."""
+    """Return the SecretProviderClass of a job: the pattern with its variables filled in."""
     ssh = job.credentials
     values = {"job": job.name, "namespace": job.namespace}
     if ssh is not None:

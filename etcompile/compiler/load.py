@@ -1,4 +1,4 @@
-"""What a run reads: documents, overlays, runtimes, templates and keys.
+"""Read the documents, overlays, runtimes, templates and keys of a run.
 
 Everything is read before anything is compiled, so that a run reports all files that it cannot read.
 """
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class Environment(Struct, frozen=True):
-    """What the overlays of a run come to.
+    """The combined overlays of a run.
 
     Args:
         documents: The overlays.
         deciding: By the name of a setting, the overlay that decides it.
         settled_by: The relative names of the overlays that have settings.
-        edits: What they do to documents and objects, in order.
+        edits: Edits of documents and objects, in order.
         matched: The edits that changed an image of the settings.
     """
 
@@ -50,18 +50,18 @@ class Environment(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
     def place_of(self, setting: str) -> Location | None:
-        """Where the overlay that decides a setting says it; None if none does."""
+        """Locate a setting in the overlay that decides it; None if none does."""
         overlay = self.deciding.get(setting)
         return overlay.source.locate(("settings", setting)) if overlay else None
 
 
 class Sources(Struct, frozen=True):
-    """What a run has read.
+    """Everything that a run has read.
 
     Args:
-        options: How to compile, with the settings that overlays leave.
+        options: How to compile, with the settings of the overlays.
         comments: The comments of all files that suppress warnings.
-        outputs: Output folders that were passed over.
+        outputs: Output folders that were skipped.
     """
 
     options: Options
@@ -76,13 +76,12 @@ class Sources(Struct, frozen=True):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that were read, as the user named them."""
+        """Return the files that were read, as the user named them."""
         documents = (*self.documents, *self.library, *self.environment.documents)
         return tuple(dict.fromkeys(document.file for document in documents))
 
 
 def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Sources:
-    """Reads all that a run needs."""
     read = loaded(inputs, options, stdin)
     overlaid, runtimes = environment_of(options), library_of(options)
     texts, notes = texts_of(options)
@@ -99,7 +98,10 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
         from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
 
         problems += suppression.option_problems(options.ignore)
-    problems += (problem for problem in read.diagnostics if not _is_accepted(problem, options))
+    accepted: tuple[str, ...] = (codes.NO_DOCUMENTS,) if options.allow_empty else ()
+    if options.partial:  # one of several files may hold no object
+        accepted = (codes.NO_DOCUMENTS, codes.KUSTOMIZATION_INPUT)
+    problems += (problem for problem in read.diagnostics if problem.code not in accepted)
     problems += [*overlaid.diagnostics, *runtimes.diagnostics]
     documents = (*read.documents, *overlaid.documents, *runtimes.documents)
     doubtful = [each for each in documents if may_hold_credential(marshal.dumps(each.data))]
@@ -122,15 +124,8 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
     )
 
 
-def _is_accepted(problem: Diagnostic, options: Options) -> bool:
-    """Return whether an input may hold no object: one of several files need not."""
-    if options.partial:
-        return problem.code in (codes.NO_DOCUMENTS, codes.KUSTOMIZATION_INPUT)
-    return options.allow_empty and problem.code == codes.NO_DOCUMENTS
-
-
 def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Loaded:
-    """All documents of the input, in its order, without nulls (the API's word for absent)."""
+    """Load all documents of the input in order, without nulls, which mean absent in the API."""
     if isinstance(inputs, str | os.PathLike | Mapping | Document):
         inputs = [inputs]
     inputs = list(inputs)
@@ -156,7 +151,7 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
 
 
 def environment_of(options: Options) -> Environment:
-    """The overlays of the run, read and checked."""
+    """Read and check the overlays of a run."""
     if not options.overlays:
         undeclared = _undeclared(options, options.settings, None)
         return Environment(options.settings, diagnostics=tuple(undeclared))
@@ -180,7 +175,7 @@ def environment_of(options: Options) -> Environment:
         gang = deciding.get("gang")
         place = gang.source.locate(("settings", "gang")) if gang else None
         more += _undeclared(options, settings, place)
-    # A namespace that was chosen wins over an overlay's, as a setting does.
+    # A chosen namespace takes precedence over an overlay's, like a setting.
     edits = (
         edit
         for overlay in in_order
@@ -201,10 +196,10 @@ def environment_of(options: Options) -> Environment:
 def _undeclared(
     options: Options, settings: Settings, place: Location | None
 ) -> Iterator[Diagnostic]:
-    """An error for a gang scheduler that another version of Kubernetes ignores, if none is said.
+    """Report a gang scheduler that needs a version of Kubernetes, if no version was chosen.
 
     Args:
-        settings: Those that overlays leave, none of which says the version.
+        settings: The settings after overlays, none of which sets the version.
         place: Where an overlay names the gang scheduler.
     """
     chosen = options.known_choices
@@ -217,11 +212,10 @@ def _undeclared(
 
 
 def library_of(options: Options) -> Loaded:
-    """The runtimes of the options, in order, without nulls.
+    """Load the runtimes of `--runtimes`, in order, without nulls.
 
-    Nothing of them is compiled by itself: a runtime that no job names is looked at no further, so
-    that a library may hold more than one repository needs. Other documents are reported as having
-    no effect.
+    Runtimes that no job names are not checked, so that a library may hold more than one repository
+    needs. Other documents are reported as having no effect.
     """
     read = loaded(options.runtimes, options, None)
     without_effect = (
@@ -239,16 +233,14 @@ def library_of(options: Options) -> Loaded:
 
 
 def file_and_index(document: Document) -> tuple[str, int]:
-    """What is the same of two documents that are one document of one file."""
+    """Return a key that is equal for two documents at the same place of the same file."""
     return os.path.realpath(document.file), document.index
 
 
 def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
-    """What renders the templates of a run, and what is wrong with the user's own.
+    """Return the renderer of a run's templates, and report unused ones of the user.
 
-    Returns:
-        Nothing of the user's is rendered if the folder cannot be read. There is a warning for each
-        template that is not used.
+    If the user's folder is unreadable, it is ignored.
     """
     if options.templates is None:
         return backend.Texts(), ()

@@ -1,6 +1,6 @@
-"""Documents to jobs, scale intents and other objects, each checked on the way.
+"""Turn documents into jobs, scale intents and other objects, and check each document.
 
-Every document stands alone here: no job meets its intents yet.
+Jobs do not meet their intents here.
 """
 
 import os
@@ -30,11 +30,11 @@ Managed = Literal["refuse", "compile", "skip"]
 
 
 class LoweredDocuments(Struct, frozen=True):
-    """What the documents of a run are, in the order of the input.
+    """The contents of the documents of a run, in the order of the input.
 
     Args:
-        intents: Those of files in the order of a listing of the files (`_place`).
-        others: Documents that are neither: other Kubernetes objects.
+        intents: In the order of `_place`, which does not depend on the command line.
+        others: Other Kubernetes objects.
     """
 
     jobs: tuple[Job, ...]
@@ -47,7 +47,6 @@ class LoweredDocuments(Struct, frozen=True):
 def lower(
     documents: Iterable[Document], kubernetes_version: str, managed: Managed = "refuse"
 ) -> LoweredDocuments:
-    """The jobs, intents and other objects that documents hold."""
     skipped: list[Document] = []
     values: list[tuple[Document, Job | Intent]] = []
     others: list[Document] = []
@@ -65,12 +64,12 @@ def lower(
                     facts = {"kind": inner, "outer": document.label}
                     place = document.locate(path)
                     problems.append(diagnose(codes.JOB_INSIDE, place, **facts))
-            if document.is_rendered:  # whoever rendered it knows
+            if document.is_rendered:  # the render has reported it
                 problems = [each for each in problems if each.code != codes.KUBERNETES_UNKNOWN_KIND]
             diagnostics += problems
             continue
         in_place = placed(document, kind)
-        document = in_place.document  # noqa: PLW2901 - the same, with its fields where they belong
+        document = in_place.document  # noqa: PLW2901 - with its fields in their current places
         if managed == "skip" and is_skipped(document):
             skipped.append(document)
             facts = {"what": document.label, "manager": MULTIKUEUE}
@@ -100,9 +99,9 @@ def lower(
 
 
 def _place(document: Document) -> tuple[bool, list[Natural], int]:
-    """A sort key: files by path as a folder lists them, then what comes from no file as it came.
+    """Return a sort key: files by path as a folder lists them, then input from elsewhere.
 
-    In whichever order the command line names them, the same files make the same job.
+    So the same files result in the same job, in whichever order the command line names them.
     """
     if document.digest is None or document.file == "-":
         return True, [], 0
@@ -111,12 +110,12 @@ def _place(document: Document) -> tuple[bool, list[Natural], int]:
 
 
 def kind_of(document: Document) -> Kind | None:
-    """Return the kind that a document is compiled as; None for objects, those of output too."""
+    """Return the kind that a document is compiled as; None for objects, and for earlier output."""
     return None if document.is_rendered else frontends.find(document.api_version, document.kind)
 
 
 def is_skipped(document: Document) -> bool:
-    """Whether a document is a job that is left to MultiKueue where such jobs are skipped."""
+    """Report whether a document is a job of MultiKueue, which may be skipped."""
     kind = kind_of(document)
     return kind is not None and kind.other_manager(document.data) == MULTIKUEUE
 
@@ -124,7 +123,7 @@ def is_skipped(document: Document) -> bool:
 def _lowered(
     document: Document, kind: Kind, version: str
 ) -> tuple[Job | Intent | None, list[Diagnostic]]:
-    """The job or intent of a document; None if the document is faulty."""
+    """Return the job or intent of a document (None if invalid) and its diagnostics."""
     # reference/training-operator.md 2.4
     exit_codes = kind.api_version == "kubeflow.org/v1"
     templates = [
@@ -135,7 +134,7 @@ def _lowered(
     problems = findings(
         document, templates, kind.schema, version, volumes=kind.volumes, pod_counts=counts
     )
-    # What needs no valid document is reported with what its schema refuses.
+    # Checks that need no valid document are reported together with the schema's.
     named = kind.problems(document)
     if kind.pod_templates and document.name:
         named += check_name(document.name, Origin(document))
@@ -149,7 +148,7 @@ def _lowered(
 
 
 def unknown_version(document: Document) -> list[Diagnostic]:
-    """An error for a document of a group of ours, but of no version or kind of it that is known."""
+    """Report a document of a known group whose version or kind is unknown."""
     version, name = document.api_version or "", document.kind or ""
     facts = {"kind": name, "version": version}
     older = frontends.older_versions(name)
@@ -166,7 +165,7 @@ def unknown_version(document: Document) -> list[Diagnostic]:
         return [diagnose(codes.MISSPELT_GROUP, place, **facts, meant=meant)]
     group = version.partition("/")[0]
     known = frontends.kinds_of(group)
-    # A misspelt job would be missing. Others are for their own programs, such as a Notebook.
+    # Report a misspelt job; other kinds of the group, such as Notebook, pass.
     if meant_kind := closest(name, known):
         facts = {"group": group, "kind": name, "meant": meant_kind}
         return [diagnose(codes.UNKNOWN_KIND, document.locate(("kind",)), **facts)]

@@ -1,12 +1,12 @@
-"""Documents as older operators had them, to documents as their kind reads them today.
+"""Convert documents of older operators to the form that their kind has today.
 
 The API versions are those of tf-operator, pytorch-operator, mxnet-operator, xgboost-operator and
-mpi-operator before their kinds became `kubeflow.org/v1`. A document of one is read as one of today,
-with a warning; its schema refuses the fields that there are no more.
+mpi-operator before their kinds became `kubeflow.org/v1`. Such a document is read as a current one,
+with a warning; its schema refuses fields that no longer exist.
 
 Older operators, and tools that still write for them, have the run policy's fields directly under
-`spec`. The Training Operator's API drops them there. Here they are moved, with a warning, and with
-them what Trainer 2.0 and 2.1 called overrides.
+`spec`, where the Training Operator's API drops them. They are moved here, with a warning, and so
+are the overrides of Trainer 2.0 and 2.1.
 """
 
 import functools
@@ -29,8 +29,8 @@ class Placed(Struct, frozen=True):
     """A document with its fields where its kind reads them.
 
     Args:
-        changes: What was done to it, for people: `spec.backoffLimit moves to spec.runPolicy...`.
-        diagnostics: What is wrong with it; a warning, if anything was done.
+        changes: The changes, for people: `spec.backoffLimit moves to spec.runPolicy...`.
+        diagnostics: A warning, if anything changed.
     """
 
     document: Document
@@ -39,7 +39,7 @@ class Placed(Struct, frozen=True):
 
 
 def current(document: Document) -> Placed:
-    """A document as it is written today, for a hand-over."""
+    """Return a document in its current form, for a hand-over."""
     today, _ = in_current_version(document)
     kind = frontends.find(today.api_version, today.kind)
     in_place = Placed(today) if kind is None else placed(today, kind)
@@ -50,7 +50,7 @@ def current(document: Document) -> Placed:
 
 
 def in_current_version(document: Document) -> tuple[Document, list[Diagnostic]]:
-    """A document of a former version as one of today, and a warning: no operator looks at it."""
+    """Return a document of an older version as a current one, and a warning."""
     before, name = document.api_version or "", document.kind or ""
     if frontends.find(before, name) is not None:
         return document, []
@@ -66,10 +66,10 @@ def in_current_version(document: Document) -> tuple[Document, list[Diagnostic]]:
 
 
 def placed(document: Document, kind: Kind) -> Placed:
-    """A document of a Kubeflow kind with the run policy's fields in `runPolicy`, not beside it.
+    """Move the run policy's fields of a Kubeflow document from `spec` to `runPolicy`.
 
-    What stands where it belongs wins. The names of the fields are those of the kind's schema
-    (reference/training-operator.md 1.1, 1.2). The document need not be valid.
+    A field that is already in `runPolicy` takes precedence. The names of the fields are those of
+    the kind's schema (reference/training-operator.md 1.1, 1.2). The document need not be valid.
     """
     spec = mapping_at(document.data, ("spec",))
     fields = _policy_fields(kind.schema)
@@ -108,14 +108,14 @@ def placed(document: Document, kind: Kind) -> Placed:
 
 
 _OVERRIDES = ("podTemplateOverrides", "podSpecOverrides")
-"""What a TrainJob's `runtimePatches` were called in Trainer 2.1 and in 2.0. Files have them still;
-the API server of a later Trainer drops them, and strict clients refuse them (reference 2; T23)."""
+"""The names of a TrainJob's `runtimePatches` in Trainer 2.1 and 2.0. The API server of a later
+Trainer drops them, and strict clients refuse them (reference 2; T23)."""
 
 
 def with_runtime_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
-    """A TrainJob with its overrides as patches of the Jobs that they name, and a warning of that.
+    """Convert the overrides of a TrainJob to patches of the Jobs that they name, with a warning.
 
-    It stays as it is if no patch can say them: of all Jobs, or beside patches.
+    They stay if no patch can express them: overrides of all Jobs, or next to patches.
     """
     spec = mapping_at(job.data, ("spec",))
     name = next((name for name in _OVERRIDES if name in spec), "")
@@ -141,8 +141,9 @@ def with_runtime_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
         below = (*patches, number, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
         sources[(*patches, number)] = (*overrides, number)
         for place in range(len(jobs)):
-            own = (*below, place, "template", "spec", "template")
-            sources[(*own, "spec") if name == "podSpecOverrides" else own] = (*overrides, number)
+            pod_template = (*below, place, "template", "spec", "template")
+            target = (*pod_template, "spec") if name == "podSpecOverrides" else pod_template
+            sources[target] = (*overrides, number)
             sources[(*below, place, "name")] = (*overrides, number, "targetJobs", place, "name")
     left = {field: value for field, value in spec.items() if field != name}
     data = {**job.data, "spec": {**left, "runtimePatches": values}}
@@ -158,7 +159,7 @@ def with_runtime_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
 
 @functools.cache
 def _policy_fields(schema: str | Path) -> frozenset[str]:
-    """The fields of a kind's `runPolicy` that its `spec` does not have, too."""
+    """Return the fields of a kind's `runPolicy` that its `spec` does not have."""
     whole = value = schema_rules(schema)
     above: frozenset[str] = frozenset()
     for step in ("spec", "runPolicy"):

@@ -1,4 +1,4 @@
-"""Documents in their namespace, as overlays leave them, and each TrainJob with its runtime."""
+"""Put documents into their namespace, apply overlays, and merge each TrainJob with its runtime."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,9 +23,8 @@ class PatchedDocuments(Struct, frozen=True):
     """The documents after overlays.
 
     Args:
-        documents: All of them, in the order of the input, without runtimes.
-        sources: The relative names of what else than its own file a document depends on.
-        diagnostics: What is wrong with them, and the edits that failed.
+        documents: All of them except runtimes, in the order of the input.
+        sources: The relative names of the other files that a document depends on.
     """
 
     documents: tuple[Document, ...]
@@ -40,7 +39,7 @@ def patch(
     environment: Environment,
     library: Sequence[Document] = (),
 ) -> PatchedDocuments:
-    """The documents in their namespace, as the environment's overlays leave them.
+    """Prepare the documents and apply the environment's overlays.
 
     Args:
         library: The runtimes of `--runtimes`; the overlays change those that jobs name.
@@ -51,7 +50,7 @@ def patch(
     edits = environment.edits
 
     def overlaid(document: Document, edits: Sequence[overlays.Edit]) -> Document:
-        if not edits or document.is_rendered:  # overlays have changed what was rendered
+        if not edits or document.is_rendered:  # overlays applied when it was rendered
             return document
         from etcompile.overlays import document_patches  # noqa: PLC0415 - few runs have overlays
 
@@ -70,7 +69,7 @@ def patch(
     in_library = {file_and_index(runtime) for runtime in library if runtime.digest is not None}
     has_jobs = any(map(kind_of, documents))
     for document in documents:
-        # A folder may hold overlays, too. Who passes an overlay knows how it is done.
+        # A folder may hold overlays. Warn only if the user passed no overlay.
         if overlays.is_overlay(document):
             problems += check_schema(document, overlays.SCHEMA) if options.lint else ()
             if not options.overlays and (has_jobs or not options.lint):
@@ -91,7 +90,7 @@ def patch(
     )
     problems += refusals
     sources |= depends_on
-    # Only now the Pod templates of jobs that have a runtime are there.
+    # Jobs have the Pod templates of their runtime only now.
     of_templates = [edit for edit in edits if edit.is_for_templates]
     complete = [
         overlaid(document, of_templates) if document in depends_on else document
@@ -101,12 +100,12 @@ def patch(
 
 
 def _prepared(document: Document, options: Options, problems: list[Diagnostic]) -> Document:
-    """A document in its current API version, with what the options add to it."""
+    """Return a document in its current API version, with what the options add to it."""
     document, warnings = in_current_version(document)
     problems += warnings
     namespace = options.namespace
     if namespace is not None and document.namespace not in (None, namespace):
-        # As with kubectl, none may name another.
+        # As in kubectl, no document may name another namespace.
         problems.append(
             diagnose(
                 codes.OPTION,
@@ -128,8 +127,8 @@ def _prepared(document: Document, options: Options, problems: list[Diagnostic]) 
         added["namespace"] = default
     version = options.dlrover_version
     if version is not None and kind is not None and kind.operator is DLROVER:
-        # In the document, because the stored job is compiled again without this option. What it
-        # says of its version already counts.
+        # Added to the document, because the stored job is compiled again without this option. A
+        # version that is already set takes precedence.
         annotations = metadata.get("annotations", {})
         if isinstance(annotations, dict) and DLROVER_VERSION not in annotations:
             added["annotations"] = {**annotations, DLROVER_VERSION: version}
@@ -140,7 +139,7 @@ def _prepared(document: Document, options: Options, problems: list[Diagnostic]) 
 
 
 def _repeated(documents: Sequence[Document]) -> list[Diagnostic]:
-    """An error for each object that the input defines a second time."""
+    """Return an error for each object that the input defines a second time."""
     problems = []
     first: dict[tuple[str, str, str, str], Document] = {}
     for document in documents:

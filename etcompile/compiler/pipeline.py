@@ -1,9 +1,8 @@
-"""The pipeline: files to documents to jobs to objects.
+"""Compile: files to documents to jobs to objects.
 
-`compile` is the one function that strings the stages together; reading it explains the
-program. Each stage is a function from values to values and reports what is wrong as
-diagnostics. The first stage that refuses a document reports everything it finds wrong there, and
-all other documents go on.
+`compile` calls all stages in order; reading it explains the program. Each stage is a function from
+values to values and reports problems as diagnostics. The first stage that refuses a document
+reports all of its problems there, and all other documents go on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,12 +31,12 @@ class Compilation(Struct, frozen=True):
         groups: The objects by job; none if there was an error.
         diagnostics: Everything that is wrong or worth knowing, in the order of the input.
         inputs: The SHA-256 of each of them, by its name independent of the working directory.
-        suppressed: The warnings that an option or a comment silences; they are not among the
+        suppressed: The warnings that an option or a comment suppresses; they are not among the
             diagnostics.
-        skipped: Documents of jobs that were left to their own controller, as they came.
+        skipped: Unchanged documents of jobs that were left to another controller.
         counts: How many documents of the input are no objects: runtimes, overlays, and scale
-            intents whose job is not among them.
-        outputs: Output folders among the inputs, which were passed over.
+            intents whose job is not in the input.
+        outputs: Output folders among the inputs, which were skipped.
         declares_version: Somebody chose the version of Kubernetes.
     """
 
@@ -54,26 +53,26 @@ class Compilation(Struct, frozen=True):
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics, and the suppressed ones, which are marked, behind them."""
+        """Return the diagnostics, followed by the suppressed ones, which are marked."""
         return (*self.diagnostics, *self.suppressed)
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was refused."""
+        """Report whether nothing was refused."""
         return not has_errors(self.diagnostics)
 
     @property
     def objects(self) -> tuple[Mapping[str, Any], ...]:
-        """All objects in the order in which they are applied."""
+        """Return all objects in the order in which they are applied."""
         return tuple(self.in_order())
 
     def in_order(self) -> Iterator[Mapping[str, Any]]:
-        """The same, but few of them in memory at a time."""
+        """Yield all objects in the order in which they are applied, with few of them in memory."""
         return emit.merged(group.objects for group in self.groups)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """All files that something came from."""
+        """Return the names of all files that the objects come from."""
         return tuple(sorted({source for group in self.groups for source in group.sources}))
 
 
@@ -83,7 +82,7 @@ def compile(  # noqa: A001 - it is what it does
     *,
     stdin: BinaryIO | None = None,
 ) -> Compilation:
-    """Compiles training-job specifications to Kubernetes objects.
+    """Compile training-job specifications to Kubernetes objects.
 
     Args:
         inputs: Files, directories, globs, `-` for standard input, or documents as mappings.
@@ -106,9 +105,9 @@ def compile(  # noqa: A001 - it is what it does
     folded, unselected = fold(lowered.jobs, lowered.intents, options.settings)
     problems = [*sources.diagnostics, *patched.diagnostics, *lowered.diagnostics]
     if has_errors(sources.diagnostics):
-        # A runtime that is missing may be in a file that could not be read.
+        # The missing runtime may be in an unreadable file.
         problems = [problem for problem in problems if problem.code != codes.NO_SUCH_RUNTIME]
-    # What is said of several documents holds only if each of them could be read.
+    # Checks across documents apply only if each document is valid.
     whole = not has_errors(problems)
     partial = not lowered.jobs if options.partial is None else options.partial
     files = {job.origin.locate().file for job in lowered.jobs if unselected}
@@ -136,9 +135,8 @@ def _compilation(
     problems: Sequence[Diagnostic],
     skipped: tuple[Document, ...] = (),
 ) -> Compilation:
-    """The outcome of a run, with the names and digests of all that it depends on."""
     diagnostics, suppressed = reported(problems, sources)
-    # Runtimes from which jobs take nothing may change as they like.
+    # Runtimes that no job uses are not inputs.
     used = {source for group in groups for source in group.sources}
     runtimes = [runtime for runtime in sources.library if runtime.relative in used]
     documents = (*sources.documents, *sources.environment.documents, *runtimes)

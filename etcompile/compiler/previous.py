@@ -1,8 +1,8 @@
-"""An output folder as it stands, to what rendering over it would do to live objects.
+"""Compare new output with an output folder, and report changes that a live object refuses.
 
-What was rendered last is what the cluster has, as far as Git can tell; so a change that a live
-object refuses can be reported before anything is merged (reference/gitops.md 1.3). Only documents
-whose text changes are read: after a scale-out that is not one Pod.
+The last output is what the cluster has, as far as Git knows, so such a change is reported before
+anything is merged (reference/gitops.md 1.3). Only documents whose text changes are parsed: after a
+scale-out that is not a single Pod.
 """
 
 import json
@@ -27,11 +27,10 @@ from etcompile.plan.updates import Change, changes
 
 _SEPARATOR = "\n---\n"
 _LIMITS = Limits(file_bytes=sys.maxsize, documents=sys.maxsize)
-"""We wrote these files, however large they are."""
+"""None, because etcompile wrote these files."""
 
 _LONG = 80
-"""Characters of a value that a message shows. A variable with more describes the job, as TF_CONFIG
-does."""
+"""Characters of a value in a message. A longer variable describes the whole job, like TF_CONFIG."""
 
 
 def replacements(
@@ -43,18 +42,18 @@ def replacements(
     replaced: bool = False,
     shown: str | None = None,
 ) -> list[Diagnostic]:
-    """What is to be said about the objects that rendering over a folder changes.
+    """Report how new output changes the objects of an output folder.
 
     Args:
         shown: The folder as messages name it.
-        files: What is to be written: texts by path.
-        version: The Kubernetes version. What it does not accept cannot be a live object.
-        replaced: Somebody deletes the objects that cannot change: warn about these only.
+        files: The new texts by path.
+        version: The Kubernetes version. An object that it does not accept cannot be live.
+        replaced: The user deletes the objects that cannot change: warn about these only.
 
     Returns:
-        ET5008 for a field that a live object refuses to change, ET5010 instead under
-        `replaced`, and ET5009 for an image; one for all objects with the same change. ET5026 for
-        jobs that are another run though nothing else of them changes.
+        ET5008 for a field that a live object refuses to change, ET5010 instead with `replaced`, and
+        ET5009 for an image; one for all objects with the same change. ET5026 for jobs whose only
+        change is another run.
     """
     old: dict[str, str] = {}
     for path in map(str, (*comparison.changed, *comparison.stale)):
@@ -63,7 +62,7 @@ def replacements(
                 text = access.content(str(directory / path)).decode()
                 old[path] = text.replace("\r\n", "\n")
         except (OSError, UnicodeDecodeError):
-            continue  # broken by hand; no cluster has what is in it
+            continue  # broken by hand, so no cluster has its objects
     written = map(str, (*comparison.changed, *comparison.missing))
     new = {path: files[path] for path in written if path.endswith(".yaml")}
     both = _bodies(old) & _bodies(new)
@@ -106,10 +105,10 @@ def replacements(
 def replacements_since(
     base: Revision, directory: Path, files: Mapping[str, str], version: str, *, replaced: bool
 ) -> list[Diagnostic]:
-    """Return the same about the folder as it was at a revision.
+    """Report how new output changes the objects of a folder as it was at a revision.
 
     Raises:
-        RevisionError: the folder is not in the repository, or cannot be read there.
+        RevisionError: The folder is not in the repository, or cannot be read there.
     """
     inside = base.within(str(directory))
     if inside is None:
@@ -126,15 +125,15 @@ def _bodies(files: Mapping[str, str]) -> set[str]:
 
 
 def _body(part: str) -> str:
-    """A document as it reads wherever it stands: the first of a file has the header too."""
+    """Return a document without the header, which only the first one of a file has."""
     if part.startswith(HEADER):
         part = part.removeprefix(HEADER).partition("\n")[2]
     return part.strip("\n")
 
 
 def _read(file: str, text: str, unchanged: set[str]) -> Iterator[Document]:
-    """The named documents of a text, without those that do not change."""
-    # With blank lines for these, so that all others stay on their lines.
+    """Yield the named documents of a text, except unchanged ones."""
+    # Blank lines for unchanged documents preserve the line numbers of the others.
     text = _SEPARATOR.join(
         "\n" * part.count("\n") if _body(part) in unchanged else part
         for part in text.split(_SEPARATOR)
@@ -145,9 +144,10 @@ def _read(file: str, text: str, unchanged: set[str]) -> Iterator[Document]:
 
 
 def _generalized(value: object, old: Document, change: Change) -> str:
-    """A value without what is a Pod's own, such as its host name, for the Pods of a role.
+    """Return a value without what differs between the Pods of a role.
 
-    Variables have their replica's rank in them somewhere, and long ones the whole job's hosts.
+    That is their names and, in variables, numbers such as ranks. Long variables describe all hosts
+    of the job, and are ignored.
     """
     text = json.dumps(value, sort_keys=True).replace(str(old.name), "*")
     if ".env" not in change.field:
@@ -169,7 +169,7 @@ def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> D
             "nothing" if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False)
             for value in (change.old, change.new)
         )
-        # From where they begin to differ, if they are long.
+        # Long values are shown from their first difference.
         before, after = excerpts(before, after, _LONG)
     facts = {"what": what, "field": change.field, "old": before, "new": after}
     place = first.locate(value_path(first.data, change.path))

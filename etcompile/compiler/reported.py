@@ -1,4 +1,4 @@
-"""The diagnostics of a run as it reports them: each once, in the order of the files."""
+"""Select, deduplicate and sort the diagnostics that a run reports."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -13,10 +13,10 @@ _INDEX = r"\[[0-9]+\]"
 def reported(
     problems: Sequence[Diagnostic], sources: Sources
 ) -> tuple[tuple[Diagnostic, ...], tuple[Diagnostic, ...]]:
-    """The diagnostics that a run reports, and those that an option or a comment suppresses."""
+    """Return the diagnostics to report, and those that an option or a comment suppresses."""
     options, failed = sources.options, has_errors(problems)
     if failed:
-        # What is refused first is corrected first; advice is for what can run.
+        # Hide advice while there are errors.
         problems = [problem for problem in problems if not problem.code.startswith("ET9")]
     suppressed: Sequence[Diagnostic] = ()
     if options.ignore or sources.comments:
@@ -45,7 +45,7 @@ def reported(
 def _in_order(
     diagnostics: Sequence[Diagnostic], files: Sequence[str], overlay_files: Collection[str]
 ) -> tuple[Diagnostic, ...]:
-    """The diagnostics in the order of the files, each with its lines in order."""
+    """Sort diagnostics by file and line, and report those of overlays once."""
     if not diagnostics:
         return ()
     numbers = {file: number for number, file in enumerate(files)}
@@ -56,13 +56,13 @@ def _in_order(
             return (len(numbers) + 1, 0, 0)
         return (numbers.get(location.file, -1), location.line or 0, location.column or 0)
 
-    # One in an overlay only once, however many objects it is about.
+    # Report a problem of an overlay once, however many objects it concerns.
     different: dict[object, Diagnostic] = {}
     for number, diagnostic in enumerate(diagnostics):
         at = diagnostic.location
-        # What never was text has no lines, by which to tell two mistakes apart.
+        # Overlays that are Python values have no lines that distinguish problems.
         if at and at.file in overlay_files and (at.line or diagnostic.code.startswith("ET6")):
-            # A failed patch names the object, and a place in a list may differ between objects.
+            # Messages name the object, and indexes may differ between objects.
             is_patch = diagnostic.code == codes.OVERLAY_PATCH
             words = "" if is_patch else re.sub(_INDEX, "", diagnostic.message)
             different.setdefault((diagnostic.code, at, words), diagnostic)

@@ -1,7 +1,7 @@
-"""TrainJobs with the runtimes that they name: two documents to one.
+"""Merge TrainJobs with the runtimes that they name.
 
-A runtime is a document of the same input, one of `--runtimes`, or one of those that Trainer ships;
-it becomes part of its jobs and is no object of the output.
+A runtime is a document of the same input, of `--runtimes`, or one that Trainer ships. It becomes a
+part of its jobs and is no object of the output.
 """
 
 import functools
@@ -26,10 +26,10 @@ _JOB = "TrainJob"
 RUNTIME_KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 RUNTIME_SCHEMA = "TrainingRuntime.json"
 TRAINER_VERSION = "2.3.0"
-"""The version of Trainer whose runtimes are known without a file."""
+"""The version of Trainer whose runtimes ship with etcompile."""
 _SHIPPED = "trainer/runtimes.yaml"
 SHIPPED_FILE = f"Trainer v{TRAINER_VERSION}"
-"""What messages call the file of the runtimes that Trainer ships, which nobody can change."""
+"""The name, in messages, of the file of Trainer's runtimes."""
 NOT_COMPILED = {
     "torch-distributed-with-cache": "its cache asks Trainer's API, and starts a LeaderWorkerSet",
 }
@@ -44,17 +44,17 @@ def with_runtimes(
     *,
     is_left: Callable[[Document], bool] = lambda _: False,
 ) -> tuple[tuple[Document, ...], dict[Document, tuple[str, ...]], list[Diagnostic]]:
-    """The documents with each TrainJob merged with its runtime.
+    """Merge each TrainJob with its runtime.
 
     Args:
         changed_by: The overlays that changed a document, by their relative names.
-        library: Runtimes of `--runtimes` that jobs name, after overlays. One of the documents
-            counts before them.
-        is_left: Whether a job is left to another controller, which finds its runtime itself.
+        library: Runtimes of `--runtimes` that jobs name, after overlays. Those of the input take
+            precedence.
+        is_left: Report whether a job is left to another controller, which finds its runtime.
 
     Returns:
-        All documents but the runtimes; what each merged one depends on besides its own file, by
-        relative names; and what is wrong with runtimes, or with a job's reference to one.
+        All documents except runtimes; the relative names of the other files that each merged one
+        depends on; and problems of runtimes, or of references to them.
     """
     if not any(document.api_version == RUNTIME_VERSION for document in documents):
         return tuple(documents), {}, []
@@ -63,7 +63,7 @@ def with_runtimes(
     broken = {runtime for runtime in runtimes if [*_broken_parts(runtime, kubernetes_version)]}
     problems: list[Diagnostic] = []
     results: list[Document] = []
-    # The Pod templates of what is part of a job are checked there.
+    # Pod templates of merged runtimes are checked in their jobs.
     merged: set[Document] = set()
     sources: dict[Document, tuple[str, ...]] = {}
     for document in documents:
@@ -77,9 +77,9 @@ def with_runtimes(
         problems += notes
         if runtime is not None:
             merged.add(runtime)
-            own_file = (runtime.relative,) if runtime in runtimes else ()
+            file = (runtime.relative,) if runtime in runtimes else ()
             changes = (*changed_by.get(document, ()), *changed_by.get(runtime, ()))
-            sources[result] = (*changes, *own_file)
+            sources[result] = (*changes, *file)
     named = named_runtimes(document for document in documents if not is_left(document))
     named_by_any = named_runtimes(documents)
     for runtime in runtimes:
@@ -109,8 +109,8 @@ def with_runtimes(
 def _with_runtime(
     document: Document, runtimes: Sequence[Document], broken: Collection[Document], version: str
 ) -> tuple[Document, Document | None, list[Diagnostic]]:
-    """A TrainJob merged with its runtime, that runtime, or None if it is refused, and problems."""
-    # Few inputs have one.
+    """Return a TrainJob merged with its runtime, that runtime (None if refused), and problems."""
+    # Few inputs have a TrainJob.
     from etcompile.frontends.trainer import merge, runtime_patches, unsupported  # noqa: PLC0415
 
     job, problems = with_runtime_patches(document)
@@ -123,9 +123,9 @@ def _with_runtime(
         or schema_faults(job.data, "TrainJob.json")
         or schema_faults(runtime.data, RUNTIME_SCHEMA)
     ):
-        # What cannot be read of the two is reported elsewhere.
-        own = {key: value for key, value in job.data.items() if key != "runtime"}
-        return structs.replace(job, data=own) if "runtime" in job.data else job, None, problems
+        # Other stages report what is invalid in the two.
+        rest = {key: value for key, value in job.data.items() if key != "runtime"}
+        return structs.replace(job, data=rest) if "runtime" in job.data else job, None, problems
     if refusals := runtime_patches.problems(job, runtime):
         return job, None, [*problems, *(as_written(job, each) for each in refusals)]
     patched = runtime_patches.patched(job, runtime)
@@ -141,7 +141,7 @@ def _with_runtime(
 
 
 def _broken_parts(runtime: Source, version: str) -> Iterator[Fault]:
-    """Parts of Pod templates that merging could not read: of the wrong type, or nameless."""
+    """Yield faults of Pod templates that prevent merging: a wrong type, or no name."""
     for template in _templates(runtime):
         for fault in kubernetes.template_faults(runtime.data, template.path, version):
             if fault.problem == "type" or fault.facts.get("field") == "name":
@@ -149,7 +149,7 @@ def _broken_parts(runtime: Source, version: str) -> Iterator[Fault]:
 
 
 def _templates(runtime: Source) -> list[Template]:
-    """The Pod templates of a runtime that could not be merged with any job."""
+    """Return the Pod templates of a runtime, which are partial."""
     above, jobs = ("spec", "template", "spec"), "replicatedJobs"
     below = ("template", "spec", "template")
     return [
@@ -160,15 +160,12 @@ def _templates(runtime: Source) -> list[Template]:
 
 
 def _reference(job: Document) -> Mapping[str, Any]:
-    """What a TrainJob says of its runtime; empty if that cannot be read."""
+    """Return a TrainJob's reference to its runtime; empty if it is invalid."""
     return mapping_at(job.data, ("spec", "runtimeRef"))
 
 
 def named_runtimes(documents: Iterable[Document]) -> frozenset[str | None]:
-    """The names of runtimes that the TrainJobs among the documents refer to.
-
-    There is a None among them for a job whose reference cannot be read.
-    """
+    """Return the names of runtimes that TrainJobs refer to, and None for an invalid reference."""
     names = (_reference(job).get("name") for job in documents if _is_train_job(job))
     return frozenset(name if isinstance(name, str) else None for name in names)
 
@@ -178,21 +175,20 @@ def _is_train_job(document: Document) -> bool:
 
 
 def is_runtime(document: Document) -> bool:
-    """Whether a document is a TrainingRuntime or a ClusterTrainingRuntime."""
     return document.api_version == RUNTIME_VERSION and document.kind in RUNTIME_KINDS
 
 
 def _runtime_of(
     job: Document, runtimes: Sequence[Document]
 ) -> tuple[Document | None, list[Diagnostic]]:
-    """The runtime that a job names, and what is wrong if there is none."""
+    """Return the runtime that a job names, or problems if there is none."""
     if "runtime" in job.data:
         reason = "etcompile writes it when it keeps the job"
         place, advice = job.locate(("runtime",), key=True), "name the runtime in spec.runtimeRef"
         return None, [not_compiled(place, "runtime", reason, advice)]
     reference = _reference(job)
     if not isinstance(name := reference.get("name"), str):
-        return None, []  # its schema says so
+        return None, []  # the schema reports it
     kind = reference.get("kind") or "ClusterTrainingRuntime"
     known = [*_in_reach(job, kind, runtimes), *(shipped() if kind == RUNTIME_KINDS[1] else ())]
     for runtime in known:
@@ -213,7 +209,7 @@ def _runtime_of(
 
 
 def _in_reach(job: Document, kind: str, runtimes: Iterable[Document]) -> Iterator[Document]:
-    """The runtimes of that kind that a job may name: a TrainingRuntime is one namespace's."""
+    """Yield the runtimes of a kind that a job may name: a TrainingRuntime only in its namespace."""
     for runtime in runtimes:
         namespaces = {runtime.namespace, job.namespace} - {None}
         if runtime.kind == kind and (kind == RUNTIME_KINDS[1] or len(namespaces) < 2):
@@ -222,6 +218,6 @@ def _in_reach(job: Document, kind: str, runtimes: Iterable[Document]) -> Iterato
 
 @functools.cache
 def shipped() -> tuple[Document, ...]:
-    """The runtimes that Trainer installs, as far as they are compiled."""
+    """Return the runtimes that Trainer installs, if they can be compiled."""
     file = data.folder("schemas") / _SHIPPED
     return parse(file.read_text("utf-8"), file=SHIPPED_FILE).documents

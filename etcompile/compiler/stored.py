@@ -1,8 +1,8 @@
-"""A job as the watcher reads it: `job.yaml` in the job's ConfigMap.
+"""Write and read the stored job: `job.yaml` in the job's ConfigMap, for the watcher.
 
-It holds the document after overlays, the workers that scale intents left, the settings it was
-compiled with and the overlays' patches of its Pods and Services; that is all the compiler needs
-to make any of the job's Pods again.
+It holds the document after overlays, the workers after scale intents, the settings and the
+overlays' patches of Pods and Services: all that the compiler needs to build any of the job's Pods
+again.
 """
 
 import itertools
@@ -26,18 +26,18 @@ API_VERSION = "etcompile.dev/v1alpha1"
 KIND = "StoredJob"
 
 STORED_BYTES = 256 * 1024
-"""Bytes of a stored job: reading more would take seconds."""
+"""The most bytes of a stored job: reading more would take seconds."""
 _MOST_NUMBER = 2**63
-"""What no number in a Kubernetes object comes to: they are 64 bits long."""
+"""Numbers in Kubernetes objects have 64 bits."""
 _SETTINGS = json.Decoder(Settings)
 
 
 class StoredJobError(Exception):
-    """A stored job is not one that this version of etcompile can read."""
+    """This version of etcompile cannot read a stored job."""
 
 
 class Stored(Struct, frozen=True):
-    """A stored job, read: the value, and the job as the run that it is."""
+    """A stored job: its value, and the job as the run that it is."""
 
     value: Mapping[str, Any]
     job: Job
@@ -45,13 +45,13 @@ class Stored(Struct, frozen=True):
 
 
 def read_text(text: str, most: int = MOST_PODS) -> Stored:
-    """The job that a text is: `job.yaml` of a ConfigMap, which anybody may have written.
+    """Read the job in `job.yaml` of a ConfigMap, which anybody may have written.
 
     Args:
         most: Replicas that the job may have, at most: more are refused before any is created.
 
     Raises:
-        StoredJobError: it is none, or asks for more than anybody can carry out.
+        StoredJobError: It is no job, or too large.
     """
     if len(text) > STORED_BYTES:
         size, limit = len(text) // 1024, STORED_BYTES // 1024
@@ -68,16 +68,16 @@ def read_text(text: str, most: int = MOST_PODS) -> Stored:
     except StoredJobError:
         raise
     except Exception as error:
-        # Written by hand, by another version, or to break whoever reads it.
+        # Written by hand, by another version, or to break the watcher.
         raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
     return Stored(value, job, settings)
 
 
 def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
-    """Refuses a stored job that is not in the ConfigMap of its name, whose metadata this is.
+    """Refuse a stored job whose ConfigMap, with this metadata, belongs to another job.
 
     Raises:
-        StoredJobError: else whoever may write any ConfigMap could give any job another content.
+        StoredJobError: Without this, anybody who may write some ConfigMap could replace any job.
     """
     name, label = metadata["name"], (metadata.get("labels") or {}).get(JOB_LABEL)
     if name != job.config_name or label != job.name:
@@ -90,9 +90,9 @@ def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
 def stored_value(
     job: Job, settings: Settings, patches: Sequence[overlays.Edit] = ()
 ) -> dict[str, Any]:
-    """The stored form of a job after its intents, as a run of it, a JSON value.
+    """Return the stored form of a job after its intents, as a run of it, a JSON value.
 
-    Members are written as runs of indexes, so that adding two workers to a thousand changes one
+    Members are written as ranges of indexes, so that adding two workers to a thousand changes one
     line. The patches are those of overlays that touch its Pods and Services, in order.
     """
     value = {
@@ -104,12 +104,12 @@ def stored_value(
         "settings": settings_value(structs.replace(settings, run=job.run_id)),
     }
     stored: dict[str, Any] = without_nulls(value)
-    # Here a null is not absent: in a patch it removes something.
+    # Preserve nulls in patches, where they remove something.
     return {**stored, "patches": [*map(overlays.stored_patch, patches)]} if patches else stored
 
 
 def settings_value(settings: Settings) -> dict[str, Any]:
-    """The settings as a JSON value, without those that are not set."""
+    """Return the settings as a JSON value, without those that are not set."""
     value = {
         **to_builtins(settings),
         "secret": str(settings.secret.stored),
@@ -121,11 +121,11 @@ def settings_value(settings: Settings) -> dict[str, Any]:
 
 
 def settings_of(value: Mapping[str, Any]) -> Settings:
-    """The settings that `settings_value` made a JSON value of."""
+    """Read settings from the result of `settings_value`."""
     kind, _, name = value["secret"].partition(":")
     written = {**value, "secret": {"kind": kind, "name": name or None}}
     try:
-        # Without an image of kubectl means with none, not with the default one.
+        # A missing image of kubectl means none, not the default one.
         settings = _SETTINGS.decode(json.encode({"kubectlImage": None, **written}))
     except ValidationError:
         settings = None
@@ -136,7 +136,7 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
 
 
 def with_patches(job: Job, patches: Sequence[overlays.Edit]) -> Job:
-    """The job as a run of its own, if the patches change what its Pods do."""
+    """Add patches that change what a job's Pods do to its identity."""
     changing = [
         overlays.stored_patch(edit)
         for edit in patches
@@ -148,7 +148,6 @@ def with_patches(job: Job, patches: Sequence[overlays.Edit]) -> Job:
 
 
 def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
-    """The job and the settings of a stored form."""
     lowered = read_declared(value)
     ranges = _RANGES.decode(json.encode(value["members"]))
     roles = tuple(
@@ -164,10 +163,10 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
 
 
 def read_declared(value: Mapping[str, Any]) -> Job:
-    """The job of a stored form as its document describes it: before intents, of no run.
+    """Return the job of a stored form as its document describes it: before intents, of no run.
 
     Raises:
-        StoredJobError: the value is of another version, or its document does not compile.
+        StoredJobError: The value is of another version, or its document does not compile.
     """
     if (value.get("apiVersion"), value.get("kind")) != (API_VERSION, KIND):
         raise StoredJobError(f"not a {KIND} of {API_VERSION}")
@@ -180,12 +179,12 @@ def read_declared(value: Mapping[str, Any]) -> Job:
 
 
 def read_patches(value: Mapping[str, Any]) -> tuple[overlays.Edit, ...]:
-    """The edits that a stored job carries, for `run.pods`."""
+    """Return the edits in a stored job, for `run.pods`."""
     return overlays.stored_edits(_Unlocated(value))
 
 
 class _Range(Struct, frozen=True, omit_defaults=True, rename={"first": "from", "last": "to"}):
-    """Replicas of consecutive numbers of which the same is to be said; the rank is the first's."""
+    """Replicas of consecutive numbers that are otherwise equal; the rank is the first one's."""
 
     first: int
     last: int
@@ -195,7 +194,6 @@ class _Range(Struct, frozen=True, omit_defaults=True, rename={"first": "from", "
     resources: Labels = {}
 
     def members(self) -> Iterator[Member]:
-        """The replicas."""
         for index in range(self.first, self.last + 1):
             rank = None if self.rank is None else self.rank + index - self.first
             yield Member(index, self.labels, rank, self.relaunches, self.resources)
@@ -206,17 +204,17 @@ _RANGES = json.Decoder(dict[str, list[_Range]])
 
 def _ranges(members: Sequence[Member]) -> Iterator[dict[str, Any]]:
     def from_zero(place_and_member: tuple[int, Member]) -> _Range:
-        """The range of a replica if it began at the place 0: the same for all that are in it."""
+        """Return the range of a replica shifted to the place 0, which is equal for all of it."""
         place, member = place_and_member
         first = (member.index or 0) - place
         rank = None if member.rank is None else member.rank - place
         return _Range(first, first, member.labels, rank, member.relaunches, member.resources)
 
-    for begun, group in itertools.groupby(enumerate(members), key=from_zero):
+    for shifted, group in itertools.groupby(enumerate(members), key=from_zero):
         places = [place for place, _ in group]
-        rank = None if begun.rank is None else begun.rank + places[0]
-        first, last = begun.first + places[0], begun.first + places[-1]
-        yield to_builtins(structs.replace(begun, first=first, last=last, rank=rank))
+        rank = None if shifted.rank is None else shifted.rank + places[0]
+        first, last = shifted.first + places[0], shifted.first + places[-1]
+        yield to_builtins(structs.replace(shifted, first=first, last=last, rank=rank))
 
 
 class _Unlocated(Struct, frozen=True):
@@ -229,11 +227,11 @@ class _Unlocated(Struct, frozen=True):
         return Location("job.yaml")
 
 
-# What nobody can carry out ------------------------------------------------------------------------
+# Limits -------------------------------------------------------------------------------------------
 
 
 def _check_numbers(value: Any) -> None:
-    """Refuses numbers that no clock, no counter and no object of Kubernetes can hold."""
+    """Refuse numbers that no clock, no counter and no object of Kubernetes can hold."""
     parts = value.values() if isinstance(value, Mapping) else value
     if isinstance(value, Mapping | list):
         for part in parts:
@@ -245,7 +243,7 @@ def _check_numbers(value: Any) -> None:
 
 
 def _check_names(job: Job) -> None:
-    """Refuses names that no object can have: requests name objects by them."""
+    """Refuse names that no object can have, because requests contain them."""
     names = [job.name, job.config_name, *([job.credentials.secret] if job.credentials else [])]
     for role in job.roles:
         names.append(role.naming.stem)
@@ -256,7 +254,7 @@ def _check_names(job: Job) -> None:
 
 
 def _check_replicas(value: Mapping[str, Any], most: int) -> None:
-    """Refuses a job of too many replicas by the numbers in it, before they take any memory."""
+    """Refuse a job of too many replicas by the numbers in it, before they take any memory."""
     document = value["document"]
     kind = frontends.find(document.get("apiVersion"), document.get("kind"))
     counts_in = [value_at(document, path) for path in kind.counts_of(document)] if kind else []

@@ -1,6 +1,7 @@
-"""A job's ConfigMap to any of the job's Pods, exactly as the compiler made it the first time.
+"""Compile any Pod of a job from its ConfigMap, exactly as the compiler did the first time.
 
-What the compiler does not know is added here: marks of a tool, nodes to avoid, a gang to leave.
+This module adds what the compiler does not know: marks of GitOps tools, nodes to avoid, and the
+removal from a gang.
 """
 
 import hashlib
@@ -38,20 +39,19 @@ _LABELS = (
 )
 _ANNOTATIONS = ("argocd.argoproj.io/installation-id", "config.k8s.io/owning-inventory")
 _NOT_SYNCED = frozenset({"applyset.kubernetes.io/part-of"})
-"""Marks of tools that act when somebody calls them, and bring nothing back by themselves."""
+"""Marks of tools that act only when somebody runs them."""
 
 
 LARGEST_COPY = 256 * 1024
-"""Bytes of a job of which there is a copy beside the run record."""
+"""The most bytes of a job that is copied next to the run record."""
 
 
 def digest(text: str) -> str:
-    """Return what stands for the copy of a job in memory."""
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 class Tracking(Struct, frozen=True):
-    """The marks that all objects of a job have, or all its Pods, from whoever declares them.
+    """The marks of a GitOps tool on all objects of a job, or on all its Pods.
 
     Argo CD's tracking id, `APPLICATION:GROUP/KIND:NAMESPACE/NAME`, is here without its end.
     """
@@ -70,13 +70,13 @@ class Tracking(Struct, frozen=True):
 
     @property
     def synced(self) -> bool:
-        """Whether a tool brings back what is deleted."""
+        """Report whether a tool recreates what is deleted."""
         return bool({*self.labels, *self.annotations} - _NOT_SYNCED)
 
     def as_on(self, pod: "Tracking") -> "Tracking":
-        """Return the same marks, with the values that they have on a Pod of the job.
+        """Return the same marks with the values that they have on a Pod of the job.
 
-        A mark that only the Pod has is one of the job's own template.
+        A mark that only the Pod has comes from the job's template.
         """
         return Tracking(
             {key: pod.labels.get(key, value) for key, value in self.labels.items()},
@@ -84,7 +84,7 @@ class Tracking(Struct, frozen=True):
         )
 
     def on(self, value: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-        """Return the object of that namespace with these marks; marks it has stay."""
+        """Return the object with these marks; existing values take precedence."""
         metadata, marks = value["metadata"], dict(self.annotations)
         if _ARGO_ID in marks:
             group = value["apiVersion"].rpartition("/")[0]
@@ -100,9 +100,9 @@ class Tracking(Struct, frozen=True):
 
 # Nodes to avoid ------------------------------------------------------------------------------
 #
-# A tool that syncs Git passes over fields that only the cluster has, but a list that Git has must
-# be the same (reference/gitops.md 1.6), and the terms of a node affinity are such a list. So a Pod
-# with terms of its own, that a tool looks after, only gets a preference, if it has none.
+# A tool that syncs Git ignores fields that only the cluster has, but a list that Git has must be
+# the same (reference/gitops.md 1.6), and the terms of a node affinity are such a list. So a Pod of
+# a tool whose template has terms gets a preference instead, if it has none.
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -110,14 +110,14 @@ _WEIGHT = 100  # the most that a preference can weigh
 
 
 def away_from(pod: Object, nodes: Sequence[str], *, git_managed: bool) -> LiveObject | None:
-    """Return a Pod that does not come to some nodes, or if there is no other way would rather not.
+    """Return a Pod that must avoid some nodes, or only prefers to if nothing else is possible.
 
-    None if a tool would see, and revert, whatever could be added to it.
+    None if a tool would notice and revert every possible addition.
     """
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}
-    own = affinity.get("nodeAffinity") or {}
-    required, preferred = own.get(_REQUIRED), own.get(_PREFERRED)
+    of_nodes = affinity.get("nodeAffinity") or {}
+    required, preferred = of_nodes.get(_REQUIRED), of_nodes.get(_PREFERRED)
     if required is None or not git_managed:
         # Terms are alternatives: each of them must avoid the nodes.
         before = [{}] if required is None else required.get("nodeSelectorTerms") or ()
@@ -127,11 +127,12 @@ def away_from(pod: Object, nodes: Sequence[str], *, git_managed: bool) -> LiveOb
         added = {_PREFERRED: [{"weight": _WEIGHT, "preference": _term({}, nodes)}]}
     else:
         return None
-    return {**pod, "spec": {**spec, "affinity": {**affinity, "nodeAffinity": {**own, **added}}}}
+    affinity = {**affinity, "nodeAffinity": {**of_nodes, **added}}
+    return {**pod, "spec": {**spec, "affinity": affinity}}
 
 
 def _term(term: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
-    """A term that the nodes do not match; by name, which is not always that of their host."""
+    """Extend a term so that it does not match the nodes, by name, which may not be the host's."""
     # A requirement of a field has exactly one value (k8s.io/kubernetes, pkg/apis/core/validation,
     # ValidateNodeFieldSelectorRequirement).
     fields = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
@@ -140,20 +141,20 @@ def _term(term: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
 
 # A gang that has begun to end ----------------------------------------------------------------
 #
-# Coscheduling starts no Pod while fewer of its gang are there than the minimum, and does not count
+# Coscheduling starts no Pod while fewer Pods of its gang exist than the minimum, and does not count
 # those that have succeeded (scheduler-plugins 0.34.7, pkg/coscheduling/core, PreFilter).
 
 
 def outside_of_gang(pod: Object) -> LiveObject:
     """Return a Pod that coscheduling places by itself."""
     metadata = pod["metadata"]
-    labels = {key: own for key, own in metadata["labels"].items() if key != COSCHEDULING_GROUP}
+    labels = {key: text for key, text in metadata["labels"].items() if key != COSCHEDULING_GROUP}
     return {**pod, "metadata": {**metadata, "labels": labels}}
 
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Blame the stored job for what cannot be made of it."""
+    """Report any error as one of the stored job."""
     try:
         yield
     except StoredJobError:
@@ -163,19 +164,19 @@ def _reading() -> Iterator[None]:
 
 
 class StoredRun:
-    """What a job's ConfigMap says, compiled as far as it is needed.
+    """The run in a job's ConfigMap, compiled on demand.
 
     Attributes:
-        tracking: What the tool that declares the ConfigMap puts on its objects.
+        tracking: The marks of the tool that declares the ConfigMap.
         text: The job, as it is written there.
-        namespace: Where it is, whatever the job says.
+        namespace: The namespace of the ConfigMap, whatever the job says.
     """
 
     def __init__(self, config: Mapping[str, Any], most: int = MOST_PODS) -> None:
-        """Read a live ConfigMap, with at most so many replicas.
+        """Read a live ConfigMap with at most `most` replicas.
 
         Raises:
-            StoredJobError: it holds no job that this version of etcompile can read.
+            StoredJobError: It holds no job that this version of etcompile can read.
         """
         metadata = config["metadata"]
         self.uid: str = metadata["uid"]
@@ -195,17 +196,17 @@ class StoredRun:
 
     @property
     def git_managed(self) -> bool:
-        """Whether a tool brings back what is deleted, and deletes what Git does not declare."""
+        """Report whether a tool recreates what is deleted, and deletes what Git does not have."""
         return self.tracking.synced or bool({"argocd", "flux"} & {*self.settings.profiles})
 
     @cached_property
     def copy_digest(self) -> str | None:
-        """The digest of its copy beside the run record; None if it is too large to be copied."""
+        """Return the digest of its copy next to the run record; None if it is too large to copy."""
         return digest(self.text) if len(self.text.encode()) <= LARGEST_COPY else None
 
     @cached_property
     def names(self) -> Mapping[str, Role]:
-        """The names of the Pods that the job declares, each with its role."""
+        """Return the names of the Pods that the job declares, each with its role."""
         return {role.pod_name(member): role for role in self.job.roles for member in role.members}
 
     @cached_property
@@ -216,17 +217,16 @@ class StoredRun:
     def pods(
         self, role: str, indexes: Iterable[int | None], tracking: Tracking | None = None
     ) -> list[tuple[int | None, LiveObject]]:
-        """Return the Pods of replicas, as they are to be created, each with its number in the role.
+        """Return the complete Pods of replicas, each with its number in the role.
 
         Args:
-            tracking: What a tool puts on the job's Pods, if any has been seen: the same as on the
-                ConfigMap, unless two parts of Git declare them.
+            tracking: The marks of a tool on an existing Pod of the job, if there is one: equal to
+                those on the ConfigMap, unless two parts of Git declare them.
         """
-        wanted = frozenset(indexes)
-        own = self.job.role(role)
-        if own is None:
+        numbers = frozenset(indexes)
+        if (declared := self.job.role(role)) is None:
             return []
-        members = [member for member in own.members if member.index in wanted]
+        members = [member for member in declared.members if member.index in numbers]
         values = pods(self.job, self.settings, role, members, self._edits)
         if self.settings.profiles:
             values = backend.annotated(values, self.settings.profiles, self._situation)
@@ -236,10 +236,10 @@ class StoredRun:
 
     @_reading()
     def undeclared_pod(self, role: str, member: Member, name: str) -> LiveObject:
-        """Return the Pod of a replica under a name for which the job declares none.
+        """Return the Pod of a replica under a name that the job does not declare.
 
-        It carries no marks of a tool that syncs Git: the tool would remove what Git does not have
-        (reference/gitops.md 1.5). Its host is called as that of the replica always is.
+        It has no marks of a tool that syncs Git, which would delete what Git does not declare
+        (reference/gitops.md 1.5). Its host has the replica's usual name.
         """
         [pod] = pods(self.job, self.settings, role, [member], self._edits)
         metadata, spec = pod["metadata"], pod["spec"]
@@ -249,7 +249,7 @@ class StoredRun:
         return {**pod, "metadata": metadata, "spec": spec}
 
     def objects(self) -> dict[tuple[str, str], frozenset[str]]:
-        """By apiVersion and kind, the names of all objects of the job but its Pods and claims."""
+        """Return the names of all objects but Pods and claims, by apiVersion and kind."""
         names: dict[tuple[str, str], set[str]] = {}
         for value in backend.lower(self.job, self.settings, backend.Texts(None), ""):
             if value["kind"] not in ("Pod", "PersistentVolumeClaim"):
@@ -257,11 +257,11 @@ class StoredRun:
                 names.setdefault(kind, set()).add(value["metadata"]["name"])
         for secret in self.secrets():
             names.setdefault(("v1", "Secret"), set()).add(secret["metadata"]["name"])
-        return {kind: frozenset(own) for kind, own in names.items()}
+        return {kind: frozenset(of_kind) for kind, of_kind in names.items()}
 
     @_reading()
     def secrets(self) -> list[LiveObject]:
-        """Return the Secrets that are made in the cluster, without their keys."""
+        """Return the Secrets that are created in the cluster, without their keys."""
         return [
             {**value, "metadata": {**value["metadata"], "namespace": self.namespace}}
             for value in backend.generated(self.job, self.settings.secret)
