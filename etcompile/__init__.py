@@ -15,7 +15,7 @@ import importlib
 
 from etcompile._version import __version__
 
-# Not from `typing`: whatever is imported here, a Ctrl-C in it would end in a traceback.
+# Not from `typing`: a Ctrl-C during an import at this place would end in a traceback.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -41,7 +41,7 @@ __all__ = [
     "secret_mode",
 ]
 
-# Imported when somebody asks for it: a command must not wait for what it does not use.
+# Imported on first use: a command must not wait for what it does not need.
 _HOMES = {
     **dict.fromkeys(("Compilation", "JobObjects", "Options", "compile"), "compiler"),
     "configured_options": "cli.configured",

@@ -1,4 +1,4 @@
-"""`python -m etcompile`, the same as the `etcompile` command."""
+"""Run the `etcompile` command as `python -m etcompile`."""
 
 from etcompile.cli import main
 

@@ -1,4 +1,4 @@
-"""The version, in the one place that packaging, `--version` and the writer read it from."""
+"""Define the version, which packaging, `--version` and the writer read from here."""
 
 __version__ = "0.2.0-dev"
 IS_RELEASE = "dev" not in __version__

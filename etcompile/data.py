@@ -1,7 +1,6 @@
-"""Where the data folders are: schemas, templates, overlays, examples.
+"""Find the data folders: schemas, templates, overlays, examples.
 
-They stand at the top of the repository in a checkout and inside the package in an installed
-wheel. Everything that needs one asks here, so that both are found in the same way.
+In a checkout they are at the top of the repository, in an installed wheel inside the package.
 """
 
 from pathlib import Path
@@ -10,18 +9,15 @@ _PACKAGE = Path(__file__).parent
 
 
 def folder(name: str) -> Path:
-    """The data folder of that name.
+    """Return a data folder: inside an installed package, else in the checkout.
 
     Args:
         name: One of `schemas`, `templates`, `overlays`, `examples`.
-
-    Returns:
-        The folder inside an installed package, else the one of the checkout.
 
     Raises:
         FileNotFoundError: the installation lacks it.
     """
     for base in (_PACKAGE / "_data", _PACKAGE.parent):
-        if (found := base / name).is_dir():
-            return found
+        if (path := base / name).is_dir():
+            return path
     raise FileNotFoundError(f"etcompile's data folder '{name}' is missing; reinstall etcompile")

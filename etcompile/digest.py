@@ -1,7 +1,7 @@
-"""SHA-256, without what `hashlib` loads besides.
+"""Compute SHA-256 without importing `hashlib`.
 
 hashlib binds all of OpenSSL, which takes 3 % of the time of a small render. Python's `random`
-takes its hash from the same lean module, and for the same reason.
+imports the same lean module, for the same reason.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def _lean() -> Callable[[bytes], Any]:
-    """The constructor of the first module that there is; `_sha2` since CPython 3.12."""
+    """Return the constructor of the first module that exists; `_sha2` since CPython 3.12."""
     for name in ("_sha2", "_sha256", "hashlib"):
         try:
             constructor: Callable[[bytes], Any] = import_module(name).sha256
@@ -24,6 +24,6 @@ _SHA256 = _lean()
 
 
 def sha256(content: bytes) -> str:
-    """The SHA-256 of bytes, 64 hexadecimal digits."""
+    """Return the SHA-256 of bytes as 64 hexadecimal digits."""
     digest: str = _SHA256(content).hexdigest()
     return digest

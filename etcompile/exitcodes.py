@@ -1,8 +1,7 @@
-"""What the exit code of a command says: each meaning has one name, and each name one number.
+"""Name the exit codes of commands.
 
-At the bottom, because a rollout comes to one of them and `etcompile --help`, which imports no
-rollout, ends with one as well. What users are told of them stands in docs/apply.md and in the help
-of each command.
+This module imports nothing, so that `etcompile --help`, which imports no rollout, can use it.
+docs/apply.md and the help of each command describe the codes to users.
 """
 
 DIFFERENT = 1
@@ -10,18 +9,18 @@ DIFFERENT = 1
 FAILED = 1
 """`status --watch`: the job has failed, or was deleted."""
 REFUSED = 2
-"""Usage, or refused input. click ends with it as well."""
+"""Usage, or refused input; click's own exit code, too."""
 NOT_READY = 3
 """Not all objects became ready in time."""
 CONFLICT = 4
-"""Somebody else's object or field; or another world than the plan's."""
+"""The object or field belongs to somebody else, or the cluster changed after the plan."""
 REPLACEMENT = 5
-"""An object must be replaced, and nobody has allowed it."""
+"""An object must be replaced, which was not allowed."""
 CLUSTER = 6
-"""The API server, or the way to it."""
+"""The API server failed or could not be reached."""
 INPUT = 7
 """Refused input, of a command that changes a cluster."""
 INTERNAL = 70
-"""A mistake in etcompile: EX_SOFTWARE of sysexits.h."""
+"""A bug in etcompile: EX_SOFTWARE of sysexits.h."""
 INTERRUPTED = 130
-"""Somebody ended it, or did not consent: 128 and the number of SIGINT."""
+"""The user interrupted it or did not confirm: 128 and the number of SIGINT."""

@@ -1,14 +1,13 @@
-"""How long a run has been in training, and which attempts it took.
+"""Compute how long a run has been in training, and which attempts it took.
 
-Kubernetes keeps in the status of a Pod since when a container runs, and from when to when the one
-before it did. So nobody has to look all the time, and a watcher that was away invents nothing. A
-run is in training while as many replicas of each role do their work as it needs to begin: all of
-them, or of an elastic role as many as its author says. A replica that is done, or that is left
-alone, holds up nobody.
+The status of a Pod says since when a container runs, and from when to when the one before it did.
+So nothing has to poll, and a watcher that was away can reconstruct the past. A run is in training
+while enough replicas of each role are at work: all of them, or for an elastic role as many as its
+author requires. Replicas that are done or that were abandoned hold up nobody.
 
-What is known of it is the timeline, the key `timeline` of `J-status`: of many attempts and times
-the last, and what came before as a sum. It is no field of the run record, because a watcher from
-before it existed would drop a field, and leaves keys alone that it does not know.
+The result is the timeline, the key `timeline` of `J-status`: the last attempts and times, and the
+sum of those before. It is not part of the run record, because an older watcher would drop an
+unknown field but preserves unknown keys.
 """
 
 from collections import defaultdict
@@ -25,15 +24,15 @@ from etcompile.model import Job
 from etcompile.model.protocol import RUN_STATE
 from etcompile.model.run_record import TIMELINE, Count, ReplicaKey, RunRecord, Time, read_key
 
-MOST_ATTEMPTS = 30  # that are kept
-MOST_TIMES = 60  # in training, that are kept one by one
-_MOST_SPANS = 8  # of a container, that are known from before
-_MOST_HUNG = 20  # times in which the run hung: of older ones the Pods tell nothing any more
+MOST_ATTEMPTS = 30  # of a timeline
+MOST_TIMES = 60  # in training; earlier ones are added up
+_MOST_SPANS = 8  # earlier ones of a container
+_MOST_HUNG = 20  # times in which the run hung; the Pods no longer show older ones
 _LONGEST = 120
 
 
 class Span(Struct, frozen=True, gc=False):
-    """From when to when a container did its work, in seconds since 1970; `end` is 0 if it does."""
+    """When a container was at work, in seconds since 1970; `end` is 0 if it still is."""
 
     container: str
     begin: float
@@ -41,12 +40,12 @@ class Span(Struct, frozen=True, gc=False):
 
 
 def spans_of(pod: Object, before: Sequence[Span] = ()) -> tuple[Span, ...]:
-    """The last spans of each container of a Pod: the one that runs, and the one before it.
+    """Return the last spans of each container of a Pod: of the one that runs and the one before it.
 
-    A container of a Pod that is not ready does no work since that is so: its command has ended and
-    waits for the next epoch (docs/recovery.md), its probe fails, or its node does not answer. A
-    command that restarts in place has run since the Pod is ready, and its earlier spans are only
-    known to those who have seen them, as `before`.
+    A container does no work while its Pod is not ready: its command has ended and waits for the
+    next epoch (docs/recovery.md), its probe fails, or its node does not answer. A command that
+    restarts in place runs since the Pod is ready; only `before`, which was observed earlier, knows
+    its older spans.
     """
     ready = condition(status_of(pod), "Ready")
     changed, is_ready = seconds(ready.get("lastTransitionTime")) or 0.0, ready.get("status")
@@ -55,14 +54,14 @@ def spans_of(pod: Object, before: Sequence[Span] = ()) -> tuple[Span, ...]:
     every: list[Span] = []
     for container in pods.containers(pod):
         name, running, now = str(container.get("name")), pods.started_at(container), list[Span]()
-        # This is asked of every event of every Pod, and most have never ended.
+        # This runs for every event of every Pod, and most containers have never ended.
         if not running or container.get("lastState"):
             last = pods.terminated(container)
             for how in (pods.terminated_before(container), last):
                 begin, end = seconds(how.get("startedAt")), seconds(how.get("finishedAt"))
                 if begin is None or end is None:
                     continue
-                # A command that has ended may have been kept in its container for a while.
+                # The container may outlive its command for a while.
                 if how is last and is_ready != "True" and begin < changed:
                     end = min(end, changed)
                 now += [Span(name, begin, end)] if begin < end else []
@@ -74,7 +73,7 @@ def spans_of(pod: Object, before: Sequence[Span] = ()) -> tuple[Span, ...]:
         if in_place and now:
             past = [span for span in before if span.container == name]
             for place, span in enumerate(now):
-                # A span begins when it was first seen to.
+                # A span begins when its begin was first observed.
                 begins = [p.begin for p in past if not span.end or p.begin < span.end]
                 now[place] = structs.replace(span, begin=max(span.begin, *begins, 0.0))
             first = now[0].begin
@@ -87,16 +86,15 @@ def spans_of(pod: Object, before: Sequence[Span] = ()) -> tuple[Span, ...]:
 def in_training(
     job: Job, spans: Iterable[tuple[ReplicaKey, Iterable[Span]]], record: RunRecord, now: float
 ) -> list[tuple[float, float]]:
-    """When the run was in training, as far as its Pods tell; until now if it still is.
+    """Return when the run was in training according to its Pods; until now if it still is.
 
     Args:
-        spans: When the containers of each Pod of the run ran, of those included that were seen to
-            go.
+        spans: When the containers of each Pod of the run were at work, deleted Pods included.
     """
     mains = {role.name: role.template.main for role in job.roles}
     by_replica: defaultdict[ReplicaKey, list[Span]] = defaultdict(list)
-    for key, own in spans:
-        by_replica[key] += (span for span in own if span.container == mains.get(key[0]))
+    for key, of_pod in spans:
+        by_replica[key] += (span for span in of_pod if span.container == mains.get(key[0]))
     changes: list[tuple[float, int, int]] = []
     spare = [-role.quorum for role in job.roles]
     for place, role in enumerate(job.roles):
@@ -108,15 +106,15 @@ def in_training(
                 continue
             for begin, end in _union((s.begin, s.end or now) for s in by_replica[key]):
                 changes += ((begin, 1, place), (end, -1, place))
-    # Whoever decides about the run may have ended before that was seen.
+    # The Pods that decide about the run may have ended before the record says so.
     deciding = job.run.success.roles
-    ends = [s.end for (role, _), own in by_replica.items() if role in deciding for s in own]
+    ends = [s.end for (role, _), each in by_replica.items() if role in deciding for s in each]
     until = record.finished if record.finished is not None else now
     if ends and all(ends):
         until = min(until, max(ends))
     times: list[tuple[float, float]] = []
     since: float | None = None
-    # Of one moment ends come before beginnings: who follows was not there at the same time.
+    # At the same moment, ends come before beginnings: a successor never overlaps its predecessor.
     for at, change, place in (*sorted(changes), (inf, 0, 0)):
         spare[place] += change
         is_enough = min(spare) >= 0 and at < until
@@ -147,14 +145,14 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
 
 
 class Timeline(Struct, frozen=True, omit_defaults=True):
-    """What is kept of a run's time, in seconds since 1970.
+    """The timeline of a run, in seconds since 1970.
 
     Args:
         run: The run's spec hash.
         times: When it was in training, the last of them, in order.
         before: Seconds in training before those.
-        before_until: When the last of these ended.
-        hung: When its Pods were at work and nobody went on, the last of these times, in order.
+        before_until: When the last of the earlier times ended.
+        hung: When its Pods ran without progress, the last of these times, in order.
     """
 
     run: str
@@ -167,14 +165,13 @@ class Timeline(Struct, frozen=True, omit_defaults=True):
 
 
 class Goodput(Struct, frozen=True):
-    """Seconds that a run has been in training, of those since it began."""
+    """Seconds in training, and seconds since the run began."""
 
     training: float
     elapsed: float
 
     @property
     def ratio(self) -> float:
-        """The one divided by the other: from 0 to 1."""
         return self.training / self.elapsed if self.elapsed > 0 else 0.0
 
 
@@ -185,19 +182,19 @@ def advanced(
     now: float,
     hung: tuple[float, float] | None = None,
 ) -> Timeline | None:
-    """The timeline, with what is known now. To add the same twice changes nothing.
+    """Bring the timeline up to date. Adding the same twice changes nothing.
 
     Args:
-        before: What is known of it so far; of another run it does not count.
-        times: When the run was in training, as its Pods tell.
-        hung: From when to when it hung, which its Pods do not tell; None if it has not.
+        before: The timeline so far; one of another run is ignored.
+        times: When the run was in training, according to its Pods.
+        hung: From when to when it hung, which its Pods do not show; None if it has not.
 
     Returns:
         None while the run has not begun.
     """
     known = before if before is not None and before.run == record.run else None
     if record.phase == "Suspended":
-        # Its clock begins anew when it is resumed; until then there is still to see how it was.
+        # Its clock restarts when it is resumed; until then its past stays visible.
         return known and _closed(known, now, "it was suspended", suspended=True)
     if known is None or (known.attempts[-1].suspended and record.started is not None):
         if not (began := max(record.started or 0.0, record.restarted_at)):
@@ -232,7 +229,7 @@ def advanced(
 
 
 def _union(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Times that overlap or follow each other at once, as one; in order."""
+    """Merge times that overlap or adjoin; in order."""
     merged: list[tuple[float, float]] = []
     for begin, end in sorted(times):
         if merged and begin <= merged[-1][1]:
@@ -243,7 +240,7 @@ def _union(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _closed(timeline: Timeline, at: float, why: str, *, suspended: bool = False) -> Timeline:
-    """The timeline, with the end of its last attempt."""
+    """End the last attempt of the timeline."""
     last = timeline.attempts[-1]
     if last.ended:
         return timeline
@@ -254,7 +251,6 @@ def _closed(timeline: Timeline, at: float, why: str, *, suspended: bool = False)
 
 
 def goodput(timeline: Timeline, now: float) -> Goodput:
-    """How much of its time the run has been in training."""
     elapsed = max(0.0, (timeline.attempts[-1].ended or now) - timeline.began)
     training = timeline.before + sum(end - begin for begin, end in timeline.times)
     return Goodput(min(training, elapsed), elapsed)
@@ -272,12 +268,11 @@ _WRITTEN = msgspec.json.Decoder(_Written)
 
 
 def timeline_text(timeline: Timeline) -> str:
-    """The value of the key `timeline`."""
     return msgspec.json.encode(_Written(timeline)).decode()
 
 
 def read_timeline(data: Mapping[str, Any]) -> Timeline | None:
-    """The timeline in the `data` of `J-status`; None if there is none that can be read."""
+    """Read the timeline from the `data` of `J-status`; None if absent or unreadable."""
     written = read_key(data, TIMELINE, _WRITTEN)
     parts = (written.timeline.times, written.timeline.hung) if written is not None else ()
     is_ordered = all([*part] == _union(part) for part in parts)

@@ -1,6 +1,6 @@
-"""How people list names: digits count as numbers, so scale-2 is before scale-10.
+"""Sort and list names as people do: digits count as numbers, so scale-2 is before scale-10.
 
-At the bottom, because files are read in this order and objects are written in it.
+Files are read in this order, and objects are written in it.
 """
 
 import re
@@ -13,26 +13,22 @@ Natural = tuple[str, str]
 
 
 def natural(text: str) -> Natural:
-    """A sort key under which runs of digits compare as numbers.
+    """Return a sort key under which runs of digits compare as numbers.
 
-    Args:
-        text: Any text.
-
-    Returns:
-        A key that differs from that of every other text, leading zeros included.
+    It differs from the key of every other text, leading zeros included.
     """
     return _DIGITS.sub(_number, text), text
 
 
 def _number(match: re.Match[str]) -> str:
-    # How many digits and then these compares as the number does. The NUL, which is in no name,
-    # puts it before all letters, as if the text ended there.
+    # Their count before the digits makes texts compare as numbers. The NUL, which no name contains,
+    # sorts a number before all letters, as if the text ended there.
     digits = match[0].lstrip("0")
     return f"\0{chr(min(len(digits), sys.maxunicode))}{digits}"
 
 
 def some(names: Iterable[str], most: int = 3) -> str:
-    """Names in a line, each once; the first few stand for all."""
+    """List names in a line, each once; the first few stand for all."""
     known = [*dict.fromkeys(names)]
     first = ", ".join(known[:most])
     return f"{first} and {len(known) - most} more" if len(known) > most else first

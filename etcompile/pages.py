@@ -1,10 +1,10 @@
-"""Pages and files for people, from the templates in `templates/`.
+"""Fill the templates of pages and files for people (`templates/`).
 
-A page is sent to somebody and opened years later, so it loads nothing. What is shown in it was
-written by others (names, messages, last lines of logs), so every value is escaped, and characters
-that hide or turn around others are replaced. Files are YAML and Markdown, with holes `<< name >>`
-and lines of `<% if %>`: GitHub's workflows have `{{ }}` of their own, and a template should read,
-and highlight, as the file that it becomes.
+A page is sent to somebody and opened years later, so it loads nothing. It shows texts that others
+wrote (names, messages, last lines of logs), so every value is escaped, and characters that hide or
+reverse text are replaced. Files are YAML and Markdown, with holes `<< name >>` and lines of
+`<% if %>`: GitHub's workflows use `{{ }}` themselves, and a template should read, and highlight,
+as the file that it becomes.
 """
 
 from typing import Any
@@ -15,11 +15,11 @@ from etcompile.diagnostics.message_text import printable
 
 
 def page(template: str, **values: Any) -> str:
-    """A page as HTML.
+    """Render an HTML page.
 
     Args:
         template: The name of a file in `templates/pages`.
-        values: What it shows; `title` is what a browser calls it.
+        values: What it shows; `title` is its title in a browser.
     """
 
     def finalize(value: Any) -> Any:
@@ -30,11 +30,11 @@ def page(template: str, **values: Any) -> str:
 
 
 def text(template: str, **values: Any) -> str:
-    """The text of a file.
+    """Render a text file.
 
     Args:
         template: The name of a file in `templates`.
-        values: What fills the holes; a hole that nothing fills is an error.
+        values: What fills the holes; a hole without a value is an error.
     """
     holes = {"variable_start_string": "<<", "variable_end_string": ">>"}
     lines = {"block_start_string": "<%", "block_end_string": "%>"}

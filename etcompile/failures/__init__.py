@@ -1,1 +1,1 @@
-"""What runs fail of: what Pods say of it, what it means, and what is kept of it when they go."""
+"""Explain why runs fail, from their Pods, and keep a log of failures that outlives the Pods."""

@@ -1,13 +1,13 @@
-"""What an exit code, a reason and the last lines say of why something ended.
+"""Name the cause of an exit code, a reason and the last lines of output.
 
-Facts come before texts. What Kubernetes says counts first, then the signal, then the last words of
-the program: the traceback that ended it, or a known text after which it wrote nothing more. The
-texts and what they mean are rows of `causes.yaml`. Each cause says whose fault it is; by that
-`etcompile why` finds the first cause, and the watcher the bad nodes.
+Facts come before texts. What Kubernetes reports counts first, then the signal, then the last words
+of the program: the traceback that ended it, or a known text after which it wrote nothing more. The
+texts and their meaning are rows of `causes.yaml`. Each cause says whose fault it is: `etcompile
+why` uses that to find the first cause, and the watcher to find bad nodes.
 
-A program may log an error and go on, and a process that loses its peer dies of an error, too. So an
-error counts only where nothing but known epilogues follows it, and of several processes that died
-together the one counts that lost no peer. Where that leaves nothing, the cause is not known.
+A program may log an error and go on, and a process that loses its peer also dies of an error. So an
+error counts only if nothing but known epilogues follows it, and of several processes that died
+together, the one that lost no peer counts. If that leaves nothing, the cause is unknown.
 """
 
 import functools
@@ -25,11 +25,11 @@ from msgspec import Struct, structs
 from etcompile.k8s import pods
 
 Blame = Literal["program", "node", "platform", "peer", "storage", "service", "unknown"]
-"""Whose fault it is: `platform` is whoever stopped it on purpose, `peer` another rank."""
+"""Whose fault it is. `platform`: it was stopped on purpose; `peer`: another rank failed."""
 
 
 class Cause(Struct, frozen=True):
-    """Why something ended, in one word and as the end of a sentence: `ran out of memory`.
+    """A cause in one word and as the end of a sentence: `ran out of memory`.
 
     Args:
         line: The line of its output that says so; empty if Kubernetes or the exit code does.
@@ -43,18 +43,17 @@ class Cause(Struct, frozen=True):
 
     @property
     def is_consequence(self) -> bool:
-        """Whether it only says that something else failed before."""
         return self.blame == "peer"
 
     @property
     def may_follow(self) -> bool:
-        """Whether it is a consequence if anything else has failed."""
+        """Return True if it is a consequence whenever something else has failed."""
         may = self.name in ("Connection", "Exception") and self.blame == "unknown"
         return self.is_consequence or may
 
     @property
     def is_vague(self) -> bool:
-        """Whether it says how the process ended, but not why."""
+        """Return True if it says how the process ended, but not why."""
         return self.name in ("ExitCode", "Unknown", "Killed", "Terminated", "Aborted")
 
 
@@ -69,7 +68,7 @@ class Row(Struct, frozen=True):
 
 
 class Known(Struct, frozen=True):
-    """What `causes.yaml` holds."""
+    """The content of `causes.yaml`."""
 
     causes: tuple[Cause, ...]
     reasons: Mapping[str, str]
@@ -86,16 +85,16 @@ class Known(Struct, frozen=True):
 
 OTHER_NODE_WANTED, PREFLIGHT_FAILED = "PreflightNode", "Preflight"
 PROBE_FAILED = "ProbeFailed"
-"""The reason of a container that was ended for its probe; only Events tell."""
+"""The reason of a container that the kubelet ended because of its probe; only Events say so."""
 _MOST_LINES = 120
 _LONGEST_LINE = 1000
 _LONGEST_WORDS = 300
 _LONGEST_BOX = 500
-_MESSAGE_LINES = 8  # after that of an exception, that may belong to its message
+_MESSAGE_LINES = 8  # after the line of an exception, that may belong to its message
 _BOX = 40  # lines of a message that a launcher puts between two rules
 _CONNECTIONS = frozenset(("Connection", "PeerLost", "Unreachable"))
 _PROCESS = re.compile(r"\[\[\d{1,9},\d{1,9}\],(\d{1,9})\]")
-"""How Open MPI names a process: its job, and its rank there."""
+"""Open MPI's name of a process: its job, and its rank in it."""
 _WORDS = re.compile(r"[^\\^$.*+?{}\[\]()|]+")
 _LONE = r"\w*-?(?:launcher|master|chief)\b"
 """The end of a Pod's name whose role has one Pod."""
@@ -106,7 +105,7 @@ _CRASHES = frozenset(("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL"))
 
 @functools.cache
 def known() -> Known:
-    """The rows of `causes.yaml`, read when the first failure is looked at."""
+    """Read `causes.yaml`, when the first failure is explained."""
     text = Path(__file__).with_name("causes.yaml").read_text("utf-8")
     return _KNOWN.decode(msgspec.json.encode(msgspec.yaml.decode(text)))
 
@@ -118,9 +117,9 @@ def _causes() -> Mapping[str, Cause]:
 
 @functools.cache
 def _rows(name: str) -> tuple[tuple[tuple[str, ...], re.Pattern[str] | None, str], ...]:
-    """Of each row of `messages`, `texts` or `ignored` its plain words, its patterns and its cause.
+    """Return plain words, patterns and cause of each row of `messages`, `texts` or `ignored`.
 
-    Most patterns are plain words, for which it is fast to tell whether they match.
+    Most patterns are plain words, which are fast to search for.
     """
     rows = []
     for row in getattr(known(), name):
@@ -138,12 +137,11 @@ def _shape(name: str) -> re.Pattern[str]:
 
 
 def names() -> frozenset[str]:
-    """The names of all causes."""
     return frozenset(_causes())
 
 
 def missing_object(message: str) -> Mapping[str, str] | None:
-    """What a Pod lacks by the words of a kubelet or scheduler; None if they name nothing.
+    """Return the object that a Pod lacks according to a kubelet or scheduler, or None.
 
     Returns:
         `kind` in lower case, `name`, and `key` if the object lacks that.
@@ -155,12 +153,12 @@ def missing_object(message: str) -> Mapping[str, str] | None:
 
 
 def signal_of(code: int | None) -> int:
-    """The number of the signal that an exit code stands for; 0 for none."""
+    """Return the number of the signal that an exit code stands for; 0 for none."""
     return code - 128 if code is not None and 128 < code < 160 else 0
 
 
 def is_strike(name: str) -> bool:
-    """Whether a failure with a cause of that name counts against its node: only the node's do."""
+    """Return True if failures with that cause count against their node."""
     return name in _causes() and _causes()[name].blame == "node"
 
 
@@ -173,7 +171,7 @@ def cause_of(
     tail: str = "",
     job: str = "",
 ) -> Cause:
-    """Why something ended.
+    """Return why something ended.
 
     Args:
         reason: Kubernetes' word for it, with its `message`.
@@ -202,7 +200,7 @@ def cause_of(
     if spoken is not None and (name in ("", "Aborted") or spoken.name in more):
         return spoken
     if spoken is not None and number in _CRASHES and not spoken.may_follow:
-        return spoken  # what it said before it crashed says why
+        return spoken  # its last words before the crash say why
     if name:
         return structs.replace(causes[name], line=spoken.line if spoken is not None else "")
     if code is None:
@@ -212,7 +210,7 @@ def cause_of(
 
 @functools.lru_cache(maxsize=2048)  # peers say the same
 def _named(text: str, rows: Literal["messages", "texts", "ignored"] = "texts") -> str:
-    """The cause that the first row names which matches; empty if none does."""
+    """Return the cause of the first row that matches; empty if none does."""
     lowered = text.lower()
     for words, expression, cause in _rows(rows):
         if any(word in lowered for word in words) or (expression and expression.search(lowered)):
@@ -224,7 +222,7 @@ class _Statement(Struct, frozen=True):
     """A traceback, a message between rules, or a line."""
 
     place: int  # its number among the lines
-    words: tuple[str, ...]  # of a chain of exceptions each, the last first
+    words: tuple[str, ...]  # of each exception of a chain, the last first
     frames: str = ""
     is_exception: bool = False
     is_followed: bool = False  # by lines that do not say that the program survived it
@@ -234,7 +232,7 @@ def _spoken(text: str, job: str, code: int | None, crash: str) -> Cause | None:
     """Return the cause that the last words of a program name; None if they name none.
 
     Args:
-        crash: The cause that the signal names: lines that only repeat it are no explanation.
+        crash: The cause that the signal names: lines that only repeat it explain nothing.
     """
     # Python ends with 1 after an uncaught exception: another code is the program's own choice.
     may_follow = code in (None, 1) or signal_of(code) > 0
@@ -246,15 +244,15 @@ def _spoken(text: str, job: str, code: int | None, crash: str) -> Cause | None:
         prefix = match[0] if (match := _shape("prefix").match(line)) else ""
         by_process[prefix].append((place, line[len(prefix) :]))
     statements = itertools.chain.from_iterable(
-        _last_words(own, may_follow=may_follow) for own in by_process.values()
+        _last_words(output, may_follow=may_follow) for output in by_process.values()
     )
     restated, vague, followed, has_raised = [], [], [], False
-    found: Cause | None = None
+    first: Cause | None = None
     for said in sorted(statements, key=lambda said: -said.place):
         cause = _meaning(said, job)
         if cause is None:
             continue
-        if found is not None and cause.name != found.name:
+        if first is not None and cause.name != first.name:
             break
         if cause.name in (crash, "Terminated"):
             restated.append(cause)
@@ -268,22 +266,22 @@ def _spoken(text: str, job: str, code: int | None, crash: str) -> Cause | None:
             vague.append(structs.replace(cause, blame="unknown"))
             continue
         elif raised or not has_raised:
-            found = cause
+            first = cause
             if raised or cause.is_vague or cause.name == "Exception":
-                break  # of other lines that name one cause the first says most
+                break  # the first of several lines that name one cause says most
         has_raised = has_raised or raised
-    if found is not None:
-        return found
-    # Of several lines about lost peers one may name the peer.
+    if first is not None:
+        return first
+    # One of several lines about lost peers may name the peer.
     followed.sort(key=lambda c: (not c.is_consequence, -_says_to_whom(c.line, job)))
     return next(iter((*restated, *followed, *vague)), None)
 
 
 def _last_words(lines: Sequence[tuple[int, str]], *, may_follow: bool) -> Iterator[_Statement]:
-    """Yield what a process said at its end, the last first.
+    """Yield what a process wrote at its end, the last first.
 
-    Of a line that is no traceback only the end of the log proves that the program died of it. A
-    traceback may be followed by ordinary lines (`may_follow`): stdout is another pipe, is flushed
+    A line that is no traceback proves that the program died of it only at the end of the log.
+    Ordinary lines may come after a traceback (`may_follow`): stdout is another pipe and is flushed
     late, and other threads write to it.
     """
     later, is_last = list[str](), False
@@ -293,8 +291,8 @@ def _last_words(lines: Sequence[tuple[int, str]], *, may_follow: bool) -> Iterat
         name = _named(words)
         went_on = not said.frames and _shape("survived").search(words)
         has_survived = went_on or (not said.frames and _shape("warning").search(words))
-        is_own = said.is_exception and not _shape("wrapper").match(words)
-        if later and is_own:
+        is_raised = said.is_exception and not _shape("wrapper").match(words)
+        if later and is_raised:
             if not is_last and _goes_on([s.words[0] for s in statements[:number]], later):
                 return
             is_last = True
@@ -303,7 +301,7 @@ def _last_words(lines: Sequence[tuple[int, str]], *, may_follow: bool) -> Iterat
             return
         elif later:
             later.append(words)
-        elif (is_own or name) and not has_survived:
+        elif (is_raised or name) and not has_survived:
             yield said
         elif said.is_exception:
             continue
@@ -316,7 +314,7 @@ def _last_words(lines: Sequence[tuple[int, str]], *, may_follow: bool) -> Iterat
 
 
 def _goes_on(before: Sequence[str], later: Sequence[str]) -> bool:
-    """Whether a program went on counting: two lines or more that continue those before."""
+    """Return True if a program went on counting: two lines or more continue the counts before."""
     counts = [
         [int(match[1]) for line in lines if (match := _shape("count").search(line))]
         for lines in (before, later)
@@ -325,10 +323,10 @@ def _goes_on(before: Sequence[str], later: Sequence[str]) -> bool:
 
 
 def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
-    """The statements of a process, the first first."""
+    """Yield the statements of a process in order."""
     number = 0
     chain: list[str] = []
-    # Of a text that was cut the traceback may have lost its head.
+    # A text that was cut may begin in the middle of a traceback.
     cut = itertools.takewhile(lambda line: line[1].startswith(" "), lines)
     is_bare = bool(lines) and _shape("bare exception").match(lines[0][1])
     if is_bare or any('File "' in line for _, line in cut):
@@ -384,7 +382,7 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
 
 
 def _end_of_frames(lines: Sequence[tuple[int, str]], number: int, margin: int) -> int:
-    """The number of the line after the frames of a traceback."""
+    """Return the number of the line after the frames of a traceback."""
     while number < len(lines):
         line = lines[number][1]
         if line and _indent(line) <= margin and line.lstrip()[:1] != "^":
@@ -394,7 +392,7 @@ def _end_of_frames(lines: Sequence[tuple[int, str]], number: int, margin: int) -
 
 
 def _is_between_frames(lines: Sequence[tuple[int, str]], number: int) -> bool:
-    """Whether a line heads the frames of another process, or another pipe's came between them."""
+    """Return True if a line heads the frames of another process, or came from another pipe."""
     line, after = lines[number][1], lines[number + 1][1]
     if ":" in line or _shape("bare exception").match(line):
         return after.startswith('  File "')
@@ -407,7 +405,7 @@ def _indent(line: str) -> int:
 
 
 def _continues(line: str, name: str) -> bool:
-    """Whether a line may belong to the message of the exception before it, of that cause."""
+    """Return True if a line may belong to the exception before it, which has cause `name`."""
     ends = ("traceback", "chained", "at work", "survived")
     if not line or any(_shape(name).search(line) for name in ends):
         return False
@@ -417,7 +415,7 @@ def _continues(line: str, name: str) -> bool:
 
 
 def _meaning(said: _Statement, job: str) -> Cause | None:
-    """The cause that a statement names; of a chain of exceptions, the last that is known."""
+    """Return the cause that a statement names; of a chain of exceptions, the last known one."""
     causes = _causes()
     for words in sorted(said.words, key=lambda words: bool(_shape("vague").search(words))):
         name = _named(words)
@@ -434,7 +432,7 @@ def _meaning(said: _Statement, job: str) -> Cause | None:
         return None
     path, separator, words = last.partition(":")
     exception = _exception(f"{path.rpartition('.')[2]}{separator}{words}")
-    # It may be another rank whose call this one could not complete.
+    # Another rank may have failed in the call that this one could not complete.
     is_collective = _shape("collective").search("\n".join(said.frames.splitlines()[-2:]))
     return structs.replace(exception, blame="unknown") if is_collective else exception
 
@@ -446,7 +444,7 @@ def _exception(words: str) -> Cause:
 
 
 def _shown(words: str, name: str, job: str) -> str:
-    """The line that names the other end, or that a row matched; all of a launcher's message."""
+    """Return the line that names the other end or matched a row; all of a launcher's message."""
     lines = words.splitlines()
     if name in _CONNECTIONS:
         lines = [max(lines, key=lambda line: _says_to_whom(line, job))]
@@ -457,10 +455,10 @@ def _shown(words: str, name: str, job: str) -> str:
 
 
 def _other_end(words: str, frames: str, job: str, name: str) -> str:
-    """The cause of a broken connection: was it to a peer, to a service, or is that not known?"""
+    """Return the cause of a broken connection: to a peer, to a service, or unknown."""
     innermost = "\n".join(frames.splitlines()[-3:])
     if _shape("local").search(innermost):
-        return "Exception"  # it leaves it to others to say what happened
+        return "Exception"  # the broken connection is local; other lines say what happened
     if _names_peer(words, job):
         return "PeerLost"
     if _shape("client").search(words) or _shape("host").search(words):
@@ -471,14 +469,14 @@ def _other_end(words: str, frames: str, job: str, name: str) -> str:
 
 
 def _says_to_whom(line: str, job: str) -> int:
-    """How much a line says of a connection: that it broke, which host it was to, which peer."""
+    """Rate what a line says of a connection: that it broke, to which host, to which peer."""
     names_host = _shape("address").search(line) or _shape("host").search(line)
     is_named, breaks = bool(job) and f"{job}-" in line, _named(line) in _CONNECTIONS
     return is_named + (names_host is not None) + _names_peer(line, job) + breaks
 
 
 def _names_peer(words: str, job: str) -> bool:
-    """Whether a text names a Pod of the job, or a port or task that only a peer has."""
+    """Return True if a text names a Pod of the job, or a port or task that only a peer has."""
     return bool((job and re.search(_pod_of(job), words)) or _shape("peer").search(words))
 
 

@@ -1,9 +1,9 @@
-"""What a run has failed of: the key `failures` of `J-status`, which outlives the Pods.
+"""Keep the failures of a run in the key `failures` of `J-status`, which outlives the Pods.
 
-The watcher writes down what ends before its time, with its last lines, before the Pod is deleted.
-Which failure was the first is not written down but follows from the entries (`first_causes`),
-because kubelets report late and not in the order in which things happened. The log is bounded: of
-many that fail of the same the earliest stay, and the rest is counted.
+Before a Pod is deleted, the watcher writes down which of its containers failed, with their last
+lines. The first failure is not written down: it follows from the entries (`first_causes`), because
+kubelets report late and out of order. The log is bounded: if many fail of the same cause, the
+earliest entries stay and the rest are counted.
 """
 
 import json
@@ -28,9 +28,9 @@ LATE = "DeadlineExceeded"
 """The reason of a Pod that ran longer than its activeDeadlineSeconds."""
 COMMAND_ENDED = "CommandEnded"
 """The reason of a command that ended in a container that stays."""
-MOST = 20  # entries that are kept
-LARGEST_TAIL = 4096  # bytes of the last lines of an entry, as they stand in the ConfigMap
-_OTHERS = 9  # entries of the newest attempt that are kept besides its first, whatever else there is
+MOST = 20  # entries of a log
+LARGEST_TAIL = 4096  # bytes of the last lines of an entry in the ConfigMap
+_OTHERS = 9  # entries of the newest attempt that always stay, besides its first
 _LARGEST_MESSAGE = 512
 _LONGEST_REASON = 128
 _SUPERVISOR = re.compile(r"etcompile: (?:epoch \d+ begins|the command ended|waiting for)")
@@ -40,11 +40,11 @@ _COMMAND_ENDED = re.compile(
 _EPOCH_BEGAN = re.compile(r"etcompile: epoch \d+ begins")
 _MOST_NODES = 100
 _MOST_ATTEMPTS = 50
-_MOST_AVOIDED = 50  # nodes at once: each is a line in every Pod that comes instead of another
+_MOST_AVOIDED = 50  # nodes at once: each is a line in every Pod that replaces another
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
-    """Something of a run that ended before its time.
+    """A container or Pod of a run that failed.
 
     Args:
         index: Its rank, where others may follow it.
@@ -56,7 +56,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
         signal: The number of the signal that ended it; 0 if none did.
         reason: In one word, as Kubernetes has it: `OOMKilled`, `Error`, `Evicted`.
         tail: The last lines that it wrote, without credentials.
-        is_sidecar: Whether the container is started again whatever happens to the others.
+        is_sidecar: Whether the container is restarted whatever happens to the others.
     """
 
     role: str
@@ -76,12 +76,10 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_unread(self) -> bool:
-        """Whether its last lines are yet to be read."""
         return self.reason == COMMAND_ENDED and not (self.tail or self.message)
 
     @property
     def cause(self) -> Cause:
-        """What it died of, as far as it says."""
         if self.container == PREFLIGHT and self.code:
             return cause_of(
                 OTHER_NODE_WANTED if self.code == OTHER_NODE else causes.PREFLIGHT_FAILED
@@ -91,7 +89,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
     @property
     def in_words(self) -> str:
-        """What became of it, and in parentheses how it ended, but for what that says already.
+        """Describe its cause, and in parentheses how it ended unless the cause says that already.
 
         `ran out of memory (OOMKilled, exit code 137, SIGKILL)`, `ended with exit code 3`.
         """
@@ -108,13 +106,13 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
 
 def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
-    """What a Pod that etcompile has labelled says that it has failed of, but not in which attempt.
+    """Yield the failures that a labelled Pod reports, without their attempt.
 
-    What its containers make of a request to end is not among it.
+    What its containers do after a request to end does not count.
 
     Args:
-        requested: When its deletion was first requested, in seconds since 1970, if that is known:
-            the API server moves the deletionTimestamp when the Pod goes at last.
+        requested: When its deletion was first requested, in seconds since 1970, if known: the API
+            server moves the deletionTimestamp when the Pod finally goes.
     """
     status, metadata, spec = status_of(pod), pod["metadata"], pod.get("spec") or {}
     containers = pods.containers(pod)
@@ -126,20 +124,20 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
     disruption, deadline = pods.disruption(pod), spec.get("activeDeadlineSeconds")
     is_late = status.get("reason") == LATE
     if is_late and deadline == 1:
-        return  # the watcher has ended it so
+        return  # the watcher ended it in this way
     if is_late and deadline is not None:
-        # Its kubelet kills the containers: that is no signal of somebody else.
+        # Its kubelet kills the containers, nobody else.
         disruption = LATE, "", status.get("message") or ""
         begun = seconds(status.get("startTime"))
-        asked = begun + deadline if begun is not None else None
+        end_requested = begun + deadline if begun is not None else None
     elif disruption is None and not ended and status.get("phase") == "Failed":
         # It was not admitted, or was ended as a whole.
         disruption = status.get("reason") or "", "", status.get("message") or ""
-        asked = seconds(metadata.get("creationTimestamp"))
+        end_requested = seconds(metadata.get("creationTimestamp"))
     else:
         since = seconds(condition(status, "DisruptionTarget").get("lastTransitionTime"))
         requested = requested or pods.deletion_requested(pod)
-        asked = min(filter(None, (requested, since)), default=None)
+        end_requested = min(filter(None, (requested, since)), default=None)
     if not ended and disruption is None:
         return
     labels, uid = metadata.get("labels") or {}, metadata["uid"]
@@ -158,13 +156,13 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
     for container, how in ended:
         at, name = seconds(how.get("finishedAt")), str(container.get("name"))
         ends += [at] if at is not None else []
-        if at is not None and asked is not None and at >= asked:
+        if at is not None and end_requested is not None and at >= end_requested:
             continue
-        if disruption is not None and (asked is None or at is None):
+        if disruption is not None and (end_requested is None or at is None):
             continue
         if name in sidecars and all(map(pods.terminated, containers)):
             continue  # the kubelet ends them when all others have ended
-        # Where commands restart in place, lines of earlier ones may say how those ended.
+        # Where commands restart in place, earlier lines may be of an earlier command.
         lines = str(how.get("message") or "").splitlines()
         last = max((n for n, line in enumerate(lines) if _SUPERVISOR.match(line)), default=-1)
         yield structs.replace(
@@ -181,16 +179,16 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
     word, explanation, message = disruption or ("", "", "")
     if word:
         reason, message = shown(word, _LONGEST_REASON), _message(message or explanation)
-        at = asked if asked is not None else max(ends, default=None)
+        at = end_requested if end_requested is not None else max(ends, default=None)
         yield structs.replace(base, uid=f"{uid}.{reason}", at=at, reason=reason, message=message)
 
 
 def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
-    """The failure of each attempt that the others followed from, as far as can be told.
+    """Return the failure of each attempt that the others followed from, as far as is known.
 
-    What has lost a peer is a consequence, whenever it ended, and a sidecar that is started again
-    ends nothing. Of the rest the earliest counts. Kubelets report whole seconds: of what ended in
-    the same one, a cause comes before a bare exit code, and that before what was terminated.
+    A container that lost a peer is a consequence, whenever it ended, and a sidecar that is
+    restarted ends nothing. The earliest of the rest counts. Kubelets report whole seconds: within
+    one second, a cause comes before a bare exit code, and that before a termination.
     """
     firsts: dict[int, Failure] = {}
     for failure in sorted(failures, key=_likelihood):
@@ -199,7 +197,7 @@ def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
 
 
 def tied_with(first: Failure, failures: Iterable[Failure]) -> list[Failure]:
-    """The failures of other replicas that are as likely to be the first as `first` is."""
+    """Return the failures of other replicas that are as likely to be the first as `first` is."""
     rank = _likelihood(first)[:3]
     return [
         other
@@ -225,10 +223,10 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
 
     Args:
         run: The run's spec hash.
-        failures: Those that are kept, in the order in which they were reported.
-        noted: What must not be written down again (`Failure.uid`), as long as it may be seen.
-        left_out: Of each attempt, how many were not kept.
-        nodes: Of each node, how often what happened there, by the names of causes.
+        failures: In the order in which they were reported.
+        noted: `Failure.uid` of what must not be written down again, while its Pod may be visible.
+        left_out: How many failures of each attempt have no entry.
+        nodes: By node and name of a cause: how often it happened there.
         written: When something was last added, in seconds since 1970.
     """
 
@@ -244,10 +242,10 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
     def with_failures(
         self, new: Sequence[Failure], visible: Iterable[str], now: float
     ) -> "FailureLog":
-        """The log with what was not written down yet; itself if there is nothing new.
+        """Return the log with the failures that are new; itself if there are none.
 
         Args:
-            visible: The UIDs of the Pods that may still be seen.
+            visible: The UIDs of the Pods that may still be listed.
             now: In seconds since 1970.
         """
         known = set(self.noted)
@@ -261,11 +259,11 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
         there = set(visible)
         noted = [uid for uid in self.noted if uid.partition(".")[0] in there]
         noted += dict.fromkeys(failure.uid for failure in fresh)
-        kept, left_out = _bounded((*self.failures, *fresh))
+        failures, left_out = _bounded((*self.failures, *fresh))
         counts = Counter(self.left_out) + left_out
         return structs.replace(
             self,
-            failures=kept,
+            failures=failures,
             noted=tuple(noted),
             left_out={attempt: counts[attempt] for attempt in sorted(counts)[-_MOST_ATTEMPTS:]},
             nodes=_by_node(self.nodes, fresh),
@@ -273,7 +271,7 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
         )
 
     def with_read(self, read: Mapping[str, Failure]) -> "FailureLog":
-        """The log with entries as they are after their lines were read, by their UIDs."""
+        """Return the log with entries replaced by those whose lines were read, by their UIDs."""
         new = [read[failure.uid] for failure in self.failures if failure.uid in read]
         if not new:
             return self
@@ -282,9 +280,10 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
 
 
 def avoided_nodes(log: FailureLog, limit: int | None) -> tuple[str, ...]:
-    """The nodes that Pods of a run avoid, by name: with `limit` failures by the node's fault.
+    """Return the nodes that Pods of a run avoid: those with `limit` failures by the node's fault.
 
-    None are enough if that is None; that a preflight has said so always is.
+    With `limit` None no number is enough. A node whose preflight asked for another one always
+    counts.
     """
     bad = [
         node
@@ -296,11 +295,11 @@ def avoided_nodes(log: FailureLog, limit: int | None) -> tuple[str, ...]:
 
 
 def _bounded(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[int]]:
-    """As many entries as are kept, and of each attempt how many are not.
+    """Return the entries that stay, and how many of each attempt do not.
 
-    Of the newest attempt the first and the earliest of the others stay: what is still to be read of
-    them may say that another one was the first. Then come the first of older attempts, and what
-    happened late in the newest.
+    The first failure and the earliest others of the newest attempt stay: their lines may yet show
+    that another one was the first. Then come the first failures of older attempts, and late
+    failures of the newest.
     """
     newest = max((failure.attempt for failure in failures), default=0)
     firsts = first_causes(failures)
@@ -308,19 +307,19 @@ def _bounded(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[
     others.sort(key=lambda failure: (-failure.attempt, _likelihood(failure)[3]))
     late = min(_OTHERS, sum(failure.attempt == newest for failure in others))
     in_order = [firsts[number] for number in sorted(firsts, reverse=True)]
-    kept = {id(failure) for failure in (*others[:late], *in_order, *others[late:])[:MOST]}
-    left_out = Counter(failure.attempt for failure in failures if id(failure) not in kept)
-    return tuple(failure for failure in failures if id(failure) in kept), left_out
+    entries = {id(failure) for failure in (*others[:late], *in_order, *others[late:])[:MOST]}
+    left_out = Counter(failure.attempt for failure in failures if id(failure) not in entries)
+    return tuple(failure for failure in failures if id(failure) in entries), left_out
 
 
 def _by_node(
     counted: Mapping[str, Mapping[str, int]], new: Iterable[Failure]
 ) -> dict[str, dict[str, int]]:
-    """The counts of nodes with more failures that neither a peer nor the platform caused."""
+    """Add failures that neither a peer nor the platform caused to the counts of their nodes."""
     nodes = {node: dict(counts) for node, counts in counted.items()}
     for failure in new:
         cause = failure.cause
-        # What has not said yet how it ended is counted when it does (`with_read`).
+        # A failure whose lines are unread counts when they are read (`with_read`).
         is_stopped = cause.blame == "platform" or cause.name in ("Stuck", PROBE_FAILED)
         if not failure.node or failure.is_unread or cause.may_follow or is_stopped:
             continue
@@ -334,9 +333,9 @@ def _message(text: str) -> str:
 
 
 def tail_of(text: str) -> str:
-    """The end of a text that is no larger than may be kept, from the beginning of a line.
+    """Return the last lines of a text, at most `LARGEST_TAIL` bytes.
 
-    Credentials, and what a terminal would act on, are taken out.
+    Credentials and control characters of terminals are removed.
     """
     text = text.strip()[-4 * LARGEST_TAIL :]
     clean = shown(text, len(text) + 1, keep="\n\t")
@@ -349,14 +348,14 @@ def tail_of(text: str) -> str:
 
 
 def with_lines(failure: Failure, lines: Sequence[str]) -> Failure:
-    """Add the lines before the end of a command; `lines` may have those of the next epoch, too."""
+    """Add the lines before the end of a command; `lines` may include those of the next epoch."""
     parts = [line.partition(" ") for line in lines]
     epoch = failure.uid.rpartition("-")[2]
     for place, (time, _, text) in enumerate(parts):
         if (ended := _COMMAND_ENDED.match(text)) and ended[1] == epoch:
-            own = [text for _, _, text in parts[:place]]
-            began = max((n for n, line in enumerate(own) if _EPOCH_BEGAN.match(line)), default=-1)
-            tail, at = tail_of("\n".join(own[began + 1 :])), seconds(time) or failure.at
+            texts = [text for _, _, text in parts[:place]]
+            began = max((n for n, line in enumerate(texts) if _EPOCH_BEGAN.match(line)), default=-1)
+            tail, at = tail_of("\n".join(texts[began + 1 :])), seconds(time) or failure.at
             message = "" if tail else "it wrote nothing"
             return structs.replace(failure, at=at, tail=tail, message=message)
     return structs.replace(failure, message="its log could not be read")
@@ -374,11 +373,10 @@ _WRITTEN = msgspec.json.Decoder(_Written)
 
 
 def log_text(log: FailureLog) -> str:
-    """The value of the key `failures`."""
     return msgspec.json.encode(_Written(log)).decode()
 
 
 def read_log(data: Mapping[str, Any]) -> FailureLog | None:
-    """The failures in the `data` of `J-status`; None if there are none that can be read."""
+    """Read the failures from the `data` of `J-status`; None if absent or unreadable."""
     written = read_key(data, FAILURES, _WRITTEN)
     return written.log if written is not None else None
