@@ -1,7 +1,7 @@
-"""What becomes of a job in the cluster: its objects to its status.
+"""Derive the status of a job from its objects in the cluster.
 
 `reader` reads the objects and keeps them up to date; `job_status` turns them into a status and is
-pure, as are the words for it.
+pure, as are the modules that put it into words.
 """
 
 from etcompile.model.run_record import ENDED

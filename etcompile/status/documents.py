@@ -1,4 +1,4 @@
-"""The status of jobs, and why they are so, as JSON values for scripts."""
+"""Convert the status of jobs, and its explanation, to JSON values for scripts."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 def job_value(job: JobStatus) -> dict[str, Any]:
-    """A job as a JSON value."""
-    # Every other field is one word: it is spelt the same in Python and in JSON.
+    # Every other field is one word, which is spelt the same in Python and in JSON.
     value: dict[str, Any] = msgspec.to_builtins(job)
     for renamed in ("reported", "orphan_of", "timeline", "unwatched_since", "missing_services"):
         del value[renamed]
@@ -41,7 +40,6 @@ def _goodput(goodput: "Goodput | None") -> dict[str, Any] | None:
 
 
 def explanation_value(why: "Explanation") -> dict[str, Any]:
-    """Why a job is as it is, as a JSON value."""
     status = why.status
     return {
         "namespace": status.namespace,

@@ -1,4 +1,4 @@
-"""Why a job is as it is, in words for people: on a terminal, as Markdown, and as a page."""
+"""Explain the status of a job to people: on a terminal, as Markdown, and as a page."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,11 +16,9 @@ from etcompile.pages import page
 from etcompile.status.explanations import Attempt, Explanation
 from etcompile.status.text import age, in_training, lasting, reason_lines, unwatched
 
-LINES = 20
-"""So many of the last lines are shown."""
+LINES = 20  # of a log that are shown
 _TO_DO = "What to do"
-_MOST = 8
-"""So many of each kind are listed."""
+_MOST = 8  # entries of each kind that are listed
 
 
 class Section(Struct, frozen=True):
@@ -33,7 +31,7 @@ class Section(Struct, frozen=True):
 
 
 def explanation_text(why: Explanation, now: datetime, *, lines: int = LINES) -> str:
-    """Why a job is as it is, for a terminal, with so many lines of what failed first."""
+    """Explain a job on a terminal, with the last `lines` lines of what failed first."""
     title, because = headline(why)
     rows = [f"{title} ({because})" if why.over else f"{title}: {because}", *facts(why, now)]
     for part in sections(why, now, lines):
@@ -46,7 +44,7 @@ def explanation_text(why: Explanation, now: datetime, *, lines: int = LINES) -> 
 
 
 def explanation_markdown(why: Explanation, now: datetime, *, lines: int = LINES) -> str:
-    """Why a job is as it is, for an issue or a chat."""
+    """Explain a job in Markdown, for an issue or a chat."""
 
     def escaped(text: str) -> str:
         return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|" else c for c in " ".join(text.split()))
@@ -63,7 +61,7 @@ def explanation_markdown(why: Explanation, now: datetime, *, lines: int = LINES)
 
 
 def headline(why: Explanation) -> tuple[str, str]:
-    """What the job is, in a few words; and what that follows from, or how many Pods are ready."""
+    """Return the state of the job in a few words, and its reason or how many Pods are ready."""
     status = why.status
     kind = f" ({status.kind})" if status.kind else ""
     name = f"{status.namespace}/{status.name}{kind}"
@@ -78,7 +76,7 @@ def headline(why: Explanation) -> tuple[str, str]:
 
 
 def facts(why: Explanation, now: datetime) -> list[str]:
-    """How long the run was in training, how often it was restarted, and which rule ended it."""
+    """Say how long the run was in training, how often it was restarted, and which rule ended it."""
     sentences = []
     if (since := why.status.unwatched_since) is not None:
         sentences.append(f"Watcher: {unwatched(since, now)}.")
@@ -94,7 +92,6 @@ def facts(why: Explanation, now: datetime) -> list[str]:
 
 
 def sections(why: Explanation, now: datetime, lines: int) -> list[Section]:
-    """What is said below the headline, in order."""
     parts = []
     if why.last is not None:
         first, known = why.last.first, _known(why.last, now)
@@ -132,7 +129,6 @@ def sections(why: Explanation, now: datetime, lines: int) -> list[Section]:
 
 
 def _failure_line(failure: Failure, now: datetime) -> str:
-    """A failure in a line: who, where, when and how."""
     where = f" on node {failure.node}" if failure.node else ""
     when = ""
     if failure.at is not None:
@@ -153,7 +149,7 @@ def _last_lines(failure: Failure, lines: int) -> list[str]:
 
 
 def _known(attempt: Attempt, now: datetime) -> list[str]:
-    """What else is known of the first failure of an attempt, and what is not."""
+    """Say what else is known of the first failure of an attempt, and what is not."""
     cause, lines = attempt.first.cause, []
     if cause.line and cause.line not in cause.text:
         lines.append(f"It says: {shown(cause.line)}")
@@ -171,7 +167,7 @@ def _known(attempt: Attempt, now: datetime) -> list[str]:
 
 
 def _what_followed(attempt: Attempt) -> str:
-    """What the others of an attempt ended of, and how often the first failed again; or empty."""
+    """Say how the others of an attempt ended, and how often the first failed again; or nothing."""
     parts = []
     if attempt.again:
         times = "once" if attempt.again == 1 else f"{attempt.again} times"
@@ -187,7 +183,7 @@ def _what_followed(attempt: Attempt) -> str:
     return "; ".join(parts)
 
 
-# As a page, which needs nothing else and can be sent to a colleague -------------------------------
+# As a page that needs no other files --------------------------------------------------------------
 
 Outcome = Literal["first", "failed", "ended", "ready", "waiting", "done"]
 _SIGNS: dict[Outcome, tuple[str, str]] = {
@@ -199,12 +195,11 @@ _SIGNS: dict[Outcome, tuple[str, str]] = {
     "done": ("\N{WHITE SQUARE}", "has succeeded"),
 }
 _NOW: dict[str, Outcome] = {"Ready": "ready", "Succeeded": "done"}
-MOST_ATTEMPTS = 12
-"""Attempts that have a column; the last."""
+MOST_ATTEMPTS = 12  # the last ones have a column
 
 
 def explanation_page(why: Explanation, now: datetime, *, lines: int = LINES) -> str:
-    """Why a job is as it is, as an HTML document, with so many lines of what failed first."""
+    """Explain a job as an HTML page, with the last `lines` lines of what failed first."""
     title, because = headline(why)
     timeline, goodput = why.status.timeline, why.status.goodput
     columns, rows = replica_grid(why)
@@ -229,7 +224,7 @@ def explanation_page(why: Explanation, now: datetime, *, lines: int = LINES) -> 
 
 
 def replica_grid(why: Explanation) -> tuple[list[int], list[tuple[str, int, list[Outcome]]]]:
-    """What became of each replica in each attempt; those of a role with the same history share.
+    """Tabulate what became of each replica in each attempt; equal histories share a row.
 
     Returns:
         The attempts that have a column, the first of a run being 1; and for each row its name,

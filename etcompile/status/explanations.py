@@ -1,13 +1,13 @@
-"""Objects of a cluster to why a job is as it is.
+"""Explain the status of a job from objects of a cluster.
 
-Two questions have two answers. What has ended is explained by the log of failures that the watcher
-keeps (`etcompile.failures`): the first failure of each attempt, and what followed from it. What has
-not begun is explained by what it waits for, in the words of whoever keeps it waiting. Without a
-watcher there is no log; then the Pods that are still there say what they can.
+A failure is explained by the log of failures that the watcher writes (`etcompile.failures`): the
+first failure of each attempt, and what followed from it. A Pod that has not started is explained by
+what it waits for, in the words of the scheduler or kubelet. Without a watcher there is no log; then
+the Pods that still exist are all there is.
 
-The verdict of the job itself comes first: a run that reached its deadline did not fail for what its
-containers made of the end. Then come the statuses of Pods and containers, and Events as far as they
-are about these Pods.
+The verdict of the job itself comes first: if a run reached its deadline, errors of its containers
+after that are not the cause. Then come the statuses of Pods and containers, and the Events of these
+Pods.
 """
 
 import re
@@ -43,22 +43,22 @@ from etcompile.status.values import JobEvent, JobStatus, Replica, grouped
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
 _ENDED_BY_PROBE = re.compile(r"failed (?:liveness|startup) probe")
-_TOGETHER = 2.0  # seconds, at most, between what a probe says and what the kubelet does about it
-_LONGEST_END = 600.0  # seconds that a container takes to end after its kubelet has said so
+_TOGETHER = 2.0  # seconds, at most, between a failed probe and the kubelet's reaction
+_LONGEST_END = 600.0  # seconds, at most, from the kubelet's Event to the end of the container
 _CREATES = ("Refused", "FailedCreate", "JobNotStarting", "NameTaken", "UnreadableJob")
 """Reasons of Events that say why Pods were not created."""
 _VAGUE = frozenset({"ContainerCreating", "Pending", "PodInitializing"})
-"""Reasons that say nothing of what keeps a Pod."""
+"""Reasons that do not say what a Pod waits for."""
 
 
 class Attempt(Struct, frozen=True):
-    """One attempt of a run, 0 for the first, and what it failed of.
+    """An attempt of a run, 0 for the first, and its failures.
 
     Args:
-        tied: What failed in the same second and is as likely to be the first.
+        tied: Failures in the same second that are as likely to be the first.
         followed: What followed from it, each with how often: `lost the connection to another rank`.
-        again: How often the replica failed again that had failed first, and came back.
-        running: The Pods that did not fail, where all that failed had waited for another one.
+        again: How often the replica that failed first came back and failed again.
+        running: The Pods that did not fail, if every failed one had waited for another.
     """
 
     number: int
@@ -71,17 +71,17 @@ class Attempt(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """Why a job is as it is.
+    """An explanation of the status of a job.
 
     Args:
-        verdict: Why the run ended by a rule of its own, in a sentence; empty if it did not.
+        verdict: The rule that ended the run, in a sentence; empty if none did.
         attempts: The attempts that failed, the newest first.
-        held: The replicas that are not ready, each with what keeps it; of a run that is over none.
-        refused: What was reported of Pods that were not created.
-        nodes: How often what happened on which node, the worst first.
+        held: The replicas that are not ready, each with what it waits for; none if the run is over.
+        refused: Events about Pods that were not created.
+        nodes: Failures by node and cause, the worst node first.
         limit: How often the run may be restarted; None for no limit.
         has_log: Whether a watcher keeps the log of failures.
-        warned: The Pods whose preflight check has warned.
+        warned: The Pods whose preflight check warned.
     """
 
     status: JobStatus
@@ -99,12 +99,10 @@ class Explanation(Struct, frozen=True):
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended."""
         return self.status.phase in ENDED
 
     @property
     def last(self) -> Attempt | None:
-        """The attempt that failed last."""
         return self.attempts[0] if self.attempts else None
 
 
@@ -114,7 +112,7 @@ def explanations(
     watchers: Mapping[str, str] | None = None,
     services: frozenset[str] | None = None,
 ) -> list[Explanation]:
-    """Why each job is as it is, by namespace and name; the arguments are those of `statuses`."""
+    """Explain each job, by namespace and name; the arguments are those of `statuses`."""
     at = time.time() if now is None else now
     return [
         _explained(its, status_of_job(its, at, watchers, services)) for its in jobs_among(objects)
@@ -135,7 +133,7 @@ def _explained(its: JobObjects, status: JobStatus) -> Explanation:
         until = record.finished if record.finished is not None else 0.0
     is_over = status.phase in ENDED
     refused = [event for event in status.events if event.warning and event.reason in _CREATES]
-    # A preflight that has warned has gone on, and left a word.
+    # A preflight that warned ended with 0 and left a message.
     warned = {
         name
         for name, pod in its_pods.items()
@@ -172,13 +170,13 @@ def _attempts(
     events: Sequence[LiveObject],
     until: float,
 ) -> Iterator[Attempt]:
-    """The attempts that failed, the newest first.
+    """Yield the attempts that failed, the newest first.
 
     Args:
-        until: When the run was ended by its own rule: what failed after that failed of it.
+        until: When a rule of the job ended the run: later failures follow from that.
     """
     failures = [*log.failures]
-    # What was not written down: no watcher has looked yet, or none is there.
+    # Failures that no watcher has written down yet.
     noted = set(log.noted)
     current = max((failure.attempt for failure in failures), default=0)
     failures += [
@@ -215,7 +213,7 @@ def _attempts(
             if (other.role, other.index, other.container) == whose:
                 again += 1
             elif cause.name == "Connection" and not first.cause.may_follow:
-                # It broke after something else had failed, so it was to that.
+                # It broke after something else had failed, so that was the other end.
                 followed[cause_of("PeerLost").text] += 1
             elif other not in same:
                 followed[cause.text] += 1
@@ -232,7 +230,7 @@ def _attempts(
 def _ended_early(
     status: JobStatus, its_pods: Mapping[str, LiveObject], first: Failure
 ) -> Iterator[Failure]:
-    """The replicas that ended with exit code 0 before the first of those that lost a peer."""
+    """Yield the replicas that ended with exit code 0 before the first of those that lost a peer."""
     for replica in status.replicas:
         pod = its_pods.get(replica.name) if replica.state == "Succeeded" else None
         for container in pods.containers(pod) if pod is not None else ():
@@ -245,11 +243,11 @@ def _ended_early(
 def _ended_by_kubelet(
     events: Iterable[LiveObject],
 ) -> dict[tuple[str, str], tuple[float, float, str, str]]:
-    """From when until when, why and with what words a kubelet killed a container by itself.
+    """Return the first and last time, reason and message of each container that its kubelet killed.
 
-    The Pod itself does not say: to its status, a container that is killed for its probe or hook is
-    one that some signal has ended. Events do, for as long as they are kept, usually an hour: that
-    it is started again because of a probe, or that it was stopped as its probe failed once more.
+    The status of the Pod does not say so: it only shows that a signal ended the container. Events
+    do, usually for an hour: the container is restarted because of a probe, or stopped as its probe
+    failed again.
 
     Args:
         events: The older first.
@@ -266,7 +264,7 @@ def _ended_by_kubelet(
         if container is None or not about.get("uid") or at is None:
             continue
         whose, words = (about["uid"], container[1]), " ".join((event.get("message") or "").split())
-        # One Event stands for all that were alike.
+        # One Event stands for all equal ones.
         begun = seconds(event.get("firstTimestamp")) or at
         if reason == "Killing":
             ended[whose] = inf if _ENDED_BY_PROBE.search(words) else at
@@ -291,7 +289,7 @@ def _held(
     its_pods: Mapping[str, LiveObject],
     events: Iterable[LiveObject],
 ) -> Iterator[Replica]:
-    """The replicas that are not ready, each with what keeps it."""
+    """Yield the replicas that are not ready, each with what it waits for."""
     # By its UID: another Pod may have had the name before.
     names = {str(pod["metadata"].get("uid")): name for name, pod in its_pods.items()}
     warnings: dict[str, str] = {}
@@ -314,7 +312,7 @@ def _held(
 
 
 def _gate(replica: Replica, status: JobStatus, job: Job | None, pod: LiveObject | None) -> str:
-    """Whom the gate of a replica waits for; empty if that is not what it is at."""
+    """Say which replicas a gate waits for; empty if the replica is not at its gate."""
     role = job.role(replica.role) if job is not None else None
     gate = role.additions.gate if role is not None else None
     if gate is None or pod is None:

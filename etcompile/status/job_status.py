@@ -1,11 +1,11 @@
-"""Objects of a cluster to the status of jobs. Pure: who reads them, and when, is elsewhere.
+"""Derive the status of jobs from objects of a cluster, without reading anything.
 
-What should be there comes from the job itself, which its ConfigMap holds; what is there comes from
-the Pods with its label. So a Pod that is missing shows, and one that is left over does, too.
+The job in its ConfigMap says what should exist; Pods with its label are what exists. So missing
+Pods and surplus Pods both show.
 
-The phase is the watcher's where it has written one down. A job that runs without it has a phase,
-too: what the Pods add up to by the job's own success rule, not what somebody might still do about
-it. A replica that failed stays failed until somebody replaces its Pod.
+The phase is the watcher's if it has written one down. Without a watcher, the phase follows from the
+Pods by the success rule of the job, regardless of what somebody may still do: a replica that failed
+stays failed until somebody replaces its Pod.
 """
 
 import functools
@@ -54,19 +54,18 @@ _REPORTED: Mapping[str, Phase] = {
     for phase in ("Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended")
 }
 _OUTCOMES: Mapping[str, Outcome] = {"Succeeded": "done", "Failed": "out"}
-_NEWEST = 10
-"""So many events are shown."""
+_NEWEST = 10  # events that are shown
 
 
 class JobObjects(Struct, frozen=True):
-    """What belongs to one job: the ConfigMap that declares it, its Pods and Jobs by name.
+    """The objects of one job: the ConfigMap that declares it, its Pods and Jobs by name.
 
     Args:
-        job: The job as it is declared; None if this version of etcompile cannot read it.
+        job: The declared job; None if this version of etcompile cannot read it.
         settings: Those that the job was compiled with; None without a job.
         problem: Why it cannot be read.
         run: The spec hash of the declared run; empty without a job.
-        record: What the watcher has written down, of whatever run.
+        record: The watcher's run record, of any run.
         hosts: The watcher's host lists; empty if there are none.
         status: The `data` of `J-status`; empty if there is none.
         events: The Events of its namespace, the oldest first.
@@ -88,7 +87,7 @@ class JobObjects(Struct, frozen=True):
 
 
 def is_config(value: LiveObject) -> bool:
-    """Whether an object is the ConfigMap that declares a job."""
+    """Return True for the ConfigMap that declares a job."""
     return names_config(value["metadata"]) and STORED_JOB in (value.get("data") or {})
 
 
@@ -98,13 +97,13 @@ def statuses(
     watchers: Mapping[str, str] | None = None,
     services: frozenset[str] | None = None,
 ) -> list[JobStatus]:
-    """The status of each job that is declared among objects, by namespace and name.
+    """Return the status of each job that the objects declare, by namespace and name.
 
     Args:
-        objects: ConfigMaps, Pods, Jobs and Events, in any order; others are passed over.
-        now: When they were read, in seconds since 1970; None for just now.
-        watchers: What `watchers` returns; None if unknown.
-        services: The names of the Services of a single job that are there; None if unknown.
+        objects: ConfigMaps, Pods, Jobs and Events in any order; others are ignored.
+        now: When they were read, in seconds since 1970; None for now.
+        watchers: The result of `watchers`; None if unknown.
+        services: The names of the existing Services of a single job; None if unknown.
     """
     at = time.time() if now is None else now
     return [status_of_job(its, at, watchers, services) for its in jobs_among(objects)]
@@ -124,7 +123,6 @@ def watchers(leases: Iterable[LiveObject], now: float) -> dict[str, str]:
 
 
 def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
-    """The jobs that are declared among objects, by namespace and name."""
     configs: list[LiveObject] = []
     maps: dict[tuple[str, str], Mapping[str, str]] = {}
     events: defaultdict[str, list[LiveObject]] = defaultdict(list)
@@ -141,7 +139,7 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
             label = (metadata.get("labels") or {}).get(JOB_LABEL, "")
             labelled[value["kind"], namespace, label][name] = value
     for reported in events.values():
-        # Times of one second are ordered by name, so that a table does not jump.
+        # Events of the same second are ordered by name, so that a table does not jump.
         reported.sort(key=lambda event: (event_time(event), event["metadata"]["name"]))
     every = []
     for config in configs:
@@ -196,7 +194,7 @@ def status_of_job(
     reported = _reported(its, record)
     if reported:
         phase, words = reported
-        # The watcher may have written that down before, or nobody may be watching.
+        # The watcher may have reported that before the job became unreadable.
         unread = job is None and record.reason != UNREADABLE
         because = f"{words}; {because}" if unread else words
     unwatched = None
@@ -246,7 +244,7 @@ def _stored(text: str) -> tuple[Job | None, Settings | None, str]:
 
 
 def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator[str]:
-    """The job's Pods that it does not declare, each with what is known of it."""
+    """Yield the job's Pods that it does not declare, each with its state."""
     members = [(role.pod_name(member), role.batch) for role in job.roles for member in role.members]
     declared = {replica.name for replica in replicas} | {name for name, _ in members}
     batches = {name for name, is_batch in members if is_batch}
@@ -264,19 +262,18 @@ def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator
 def _counted(
     role: str, desired: int | None, replicas: Sequence[Replica], record: RunRecord
 ) -> RoleStatus:
-    """Count the replicas of a role, and how often their containers or Pods were restarted."""
-    own = [replica for replica in replicas if replica.role == role]
-    states = Counter[str](replica.state for replica in own)
+    members = [replica for replica in replicas if replica.role == role]
+    states = Counter[str](replica.state for replica in members)
     ended = states["Succeeded"], states["Failed"]
     running = sum(states[name] for name in ALIVE)
-    # Where another follows by rank, a failure is counted when its Pod is not replaced, either.
+    # Where another Pod may take over the rank, a failure counts even if its Pod is not replaced.
     replaced = max(record.replaced.get(role, 0), record.failures.get(role, 0))
-    restarts = sum(replica.restarts for replica in own) + replaced
+    restarts = sum(replica.restarts for replica in members) + replaced
     return RoleStatus(role, desired, running, states["Ready"], *ended, restarts)
 
 
 def _timeline(job: Job, its: JobObjects, record: RunRecord, now: float) -> Timeline | None:
-    """What the watcher has written down of the run's time, and what its Pods say since."""
+    """Bring the watcher's timeline of the run up to date with its Pods."""
     spans = []
     for pod in its.pods.values():
         if run_of(pod) == record.run:
@@ -286,7 +283,7 @@ def _timeline(job: Job, its: JobObjects, record: RunRecord, now: float) -> Timel
 
 
 def _hosts(job: Job, its: JobObjects) -> Hosts | None:
-    """The first of the job's host lists, live where the watcher keeps one."""
+    """Return the first of the job's host lists, live where the watcher writes one."""
     lists = [host_list.key for host_list in job.host_lists if host_list.live]
     live = next((its.hosts[key] for key in lists if its.hosts.get(key)), None)
     if not lists:
@@ -296,7 +293,7 @@ def _hosts(job: Job, its: JobObjects) -> Hosts | None:
 
 
 def _newest_events(events: Sequence[LiveObject], names: Collection[str]) -> Iterator[JobEvent]:
-    """The newest events of objects with these names, and those that say the same as one.
+    """Yield the newest events of objects with these names; events that say the same are one.
 
     A thousand Pods that cannot be scheduled are a thousand events that say the same; kubelets
     repeat theirs for hours.
@@ -305,7 +302,7 @@ def _newest_events(events: Sequence[LiveObject], names: Collection[str]) -> Iter
     for event in reversed(events):
         name = (event.get("involvedObject") or {}).get("name") or ""
         if name in names:
-            # What differs only in whom it is about says the same.
+            # Events that differ only in their object say the same.
             words = " ".join((event.get("message") or "").split()).replace(name, "*")
             key = event.get("type") or "", event.get("reason") or "", words
             groups.setdefault(key, []).append(event)
@@ -326,7 +323,7 @@ def _newest_events(events: Sequence[LiveObject], names: Collection[str]) -> Iter
 
 
 def _reported(its: JobObjects, record: RunRecord) -> tuple[Phase, str] | None:
-    """The phase that the watcher has written down, if it has, of this run."""
+    """Return the phase that the watcher reported for this run, if any."""
     runs = {its.run, *map(run_of, its.pods.values())} - {""}
     done = its.status.get("done", "").strip()
     if (record.run or done) and not {record.run, done} & runs:
@@ -341,10 +338,10 @@ def _reported(its: JobObjects, record: RunRecord) -> tuple[Phase, str] | None:
 
 
 def derived(job: Job, replicas: Sequence[Replica]) -> tuple[Phase, str]:
-    """The phase that the replicas add up to, and what it follows from.
+    """Return the phase that follows from the replicas, and why.
 
     Args:
-        replicas: All of the job, those that are missing included.
+        replicas: All of the job, missing ones included.
     """
     deciding = [replica for replica in replicas if replica.role in job.run.success.roles]
     deciders = [
@@ -357,13 +354,13 @@ def derived(job: Job, replicas: Sequence[Replica]) -> tuple[Phase, str]:
         return "Suspended", "suspended by its spec"
     if ends.end == "hopeless":
         return "Failed", f"{named(ends.names)} failed"
-    # An elastic role goes on with its minimum. In any other, replicas wait for each other in every
-    # step of the training, so that one that failed holds up all.
+    # An elastic role goes on with its minimum. In other roles, replicas wait for each other in
+    # every step of the training, so that one failure holds up all.
     for role in job.roles:
-        own = [replica for replica in replicas if replica.role == role.name]
-        failed = [replica.name for replica in own if replica.state == "Failed"]
-        needed = role.bounds.minimum if role.bounds else len(own)
-        if failed and len(own) - len(failed) < needed:
+        members = [replica for replica in replicas if replica.role == role.name]
+        failed = [replica.name for replica in members if replica.state == "Failed"]
+        needed = role.bounds.minimum if role.bounds else len(members)
+        if failed and len(members) - len(failed) < needed:
             return "Failed", f"{named(failed)} failed"
     if at_work := [replica.name for replica in deciding if replica.state in ALIVE]:
         return "Running", f"{named(at_work)} {'is' if len(at_work) == 1 else 'are'} running"

@@ -1,7 +1,7 @@
-"""The objects that the status of jobs follows from, read once and kept up to date by watches.
+"""Read the objects that the status of jobs follows from, and keep them up to date by watches.
 
-A job is known by the ConfigMap that declares it. The watcher's two ConfigMaps may also be written
-by hand, without a label, so they are asked for by name.
+A job is identified by the ConfigMap that declares it. The watcher's two ConfigMaps may also be
+written by hand, without a label, so they are read by name.
 """
 
 import contextlib
@@ -44,18 +44,18 @@ _WATCHERS = (HOSTS_END, STATUS_END)
 _MOST_LOGS = 8
 _MOST_LINES = 120
 _TOGETHER = 0.1
-"""Seconds within which changes count as one: a job of a thousand Pods starts in a few looks."""
+"""Seconds within which changes count as one: a thousand Pods that start are a few updates."""
 
 
 class Seen(Struct):
-    """What was seen of jobs in a cluster; `follow` keeps it up to date.
+    """The objects of jobs in a cluster; `follow` keeps them up to date.
 
     Args:
         job: The job; None for all of them.
-        namespace: Where; None for all namespaces.
-        pod: The Pod that the job was named by; empty if it was not.
+        namespace: None for all namespaces.
+        pod: The Pod that the user named instead of the job; empty if none.
         objects: ConfigMaps, Pods, Jobs and Events, by kind, namespace and name.
-        lists: Of each kind the label selector of its watch, and the version that was read.
+        lists: Each kind with the label selector of its watch, and the version that was read.
         orphans: Namespace and name of jobs that no file declares any more, each with the set of
             jobs that it was applied with.
         watchers: The watchers when this was read (`job_status.watchers`); None if unknown.
@@ -72,14 +72,12 @@ class Seen(Struct):
     services: frozenset[str] | None = None
 
     def statuses(self) -> list[JobStatus]:
-        """The status of each job, by namespace and name."""
         return [
             structs.replace(job, orphan_of=self.orphans.get((job.namespace, job.name), ""))
             for job in statuses(self.objects.values(), None, self.watchers, self.services)
         ]
 
     def read(self, cluster: Cluster) -> None:
-        """Reads all of it anew."""
         self.objects, self.lists = {}, []
         for version, kind in _KINDS if self.job is None else (*_KINDS, ("v1", "Event")):
             labels = JOB_LABEL if self.job is None else f"{JOB_LABEL}={self.job}"
@@ -94,7 +92,7 @@ class Seen(Struct):
                 continue
             for value in listing.items:
                 self.take_in("ADDED", value)
-            # The watcher's ConfigMaps need not carry a label: all are watched, and others skipped.
+            # The watcher's ConfigMaps may have no label: watch all, and skip others.
             followed = "" if kind in ("ConfigMap", "Event") else labels
             self.lists.append((resource, followed, listing.resource_version))
         configs = [value["metadata"] for value in self.objects.values() if is_config(value)]
@@ -111,27 +109,26 @@ class Seen(Struct):
         self.services = None
         with contextlib.suppress(ClusterError):  # without the right to list them
             if self.job is not None:
-                resource, own = cluster.resource("v1", "Service"), f"{JOB_LABEL}={self.job}"
-                found = cluster.list(resource, self.namespace, labels=own, metadata_only=True)
-                self.services = frozenset(service["metadata"]["name"] for service in found.items)
+                resource, label = cluster.resource("v1", "Service"), f"{JOB_LABEL}={self.job}"
+                listed = cluster.list(resource, self.namespace, labels=label, metadata_only=True)
+                self.services = frozenset(service["metadata"]["name"] for service in listed.items)
         leases = cluster.resource("coordination.k8s.io/v1", "Lease")
         self.watchers = None
-        for where in (None, self.namespace):  # wherever this user may look
+        for where in (None, self.namespace):  # wherever this user may list
             with contextlib.suppress(ClusterError):
                 items = cluster.list(leases, where, labels=WATCHES).items
-                # In one namespace alone, none does not mean that there is none.
+                # Another namespace may have a watcher for all.
                 self.watchers = watchers(items, cluster.now()) or ({} if where is None else None)
                 break
 
     def needs(self, kind: str) -> bool:
-        """Whether the state of these jobs is unknown without the objects of a kind."""
+        """Return True if the state of these jobs is unknown without the objects of a kind."""
         if kind != "Job":
             return kind != "Event"
         jobs = (its.job for its in jobs_among(self.objects.values()))
         return any(role.batch for job in jobs if job is not None for role in job.roles)
 
     def take_in(self, change: str, value: LiveObject) -> None:
-        """Takes in a change of an object, if it is of these jobs."""
         kind, metadata = value["kind"], value["metadata"]
         name, job = metadata["name"], (metadata.get("labels") or {}).get(JOB_LABEL)
         if kind == "ConfigMap" and name.endswith(_WATCHERS):
@@ -144,21 +141,20 @@ class Seen(Struct):
             self.objects[kind, metadata["namespace"], name] = value
 
     def retain(self, kind: str, names: Container[tuple[str, str]]) -> None:
-        """Forget the objects of a kind that a list does not have."""
         for known in [*self.objects]:
             if known[0] == kind and known[1:] not in names:
                 del self.objects[known]
 
 
 def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
-    """What there is of a job, or of all.
+    """Read the objects of a job, or of all.
 
     Args:
         job: The job, as `find_job` takes it; None for all of them, which leaves out their events.
-        namespace: Where; None for all namespaces.
+        namespace: None for all namespaces.
 
     Raises:
-        NoSuchJobError: no job of that name is there.
+        NoSuchJobError: there is no job of that name.
         AnotherJobError: as of `find_job`.
         ClusterError: something cannot be read.
     """
@@ -169,9 +165,9 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
 
 
 def with_logs(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
-    """Add what only logs say: why the init containers wait that replicas are at.
+    """Add the last log line of each init container that a replica waits in.
 
-    What cannot be read is left out: that right is not needed for the rest.
+    Logs that cannot be read are left out: the rest does not need that right.
     """
     held: list[Replica] = []
     for replica in why.held:
@@ -207,10 +203,7 @@ def _with_tail(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
 
 
 def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
-    """Keeps what was seen up to date, and yields it after each change.
-
-    Args:
-        view: What was seen; it is changed in place.
+    """Keep the objects up to date in place, and yield them after each change.
 
     Raises:
         ClusterError: a watch ended for good.
@@ -241,7 +234,7 @@ def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
             version=version,
         )
 
-    informers = [followed(*known) for known in view.lists]
+    informers = [followed(*listing) for listing in view.lists]
     for informer in informers:
         threading.Thread(target=informer.run, daemon=True).start()
     try:
@@ -267,7 +260,7 @@ def _raise(error: ClusterError) -> None:
 
 
 class NoSuchJobError(RefusedError):
-    """No ConfigMap declares a job of that name; the diagnostic names those that may be meant."""
+    """No ConfigMap declares a job of that name; the diagnostic suggests others."""
 
 
 class AnotherJobError(RefusedError):
@@ -288,7 +281,7 @@ def find_job(cluster: Cluster, word: str, namespace: str | None) -> JobName:
     Args:
         word: `bert`, `pytorchjob/bert`, `bert-worker-0` or `pod/bert-worker-0`; kinds as kubectl
             takes them.
-        namespace: Where; None for all namespaces.
+        namespace: None for all namespaces.
 
     Raises:
         NoSuchJobError: there is no such job.
@@ -335,9 +328,9 @@ def _place(namespace: str | None) -> str:
 
 
 def _no_such_job(cluster: Cluster, job: str, namespace: str | None) -> NoSuchJobError:
-    """The error for a job that is not there, with the names that may be meant."""
+    """Return the error for a missing job, with similar names."""
     resource, jobs = cluster.resource("v1", "ConfigMap"), set[tuple[str, str]]()
-    for where in (namespace, None):  # wherever this user may look
+    for where in (namespace, None):  # wherever this user may list
         with contextlib.suppress(ClusterError):
             for value in cluster.list(resource, where, labels=JOB_LABEL, metadata_only=True).items:
                 jobs.add((value["metadata"]["namespace"], value["metadata"]["labels"][JOB_LABEL]))

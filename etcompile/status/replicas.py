@@ -1,7 +1,7 @@
-"""What has become of each replica of a role: of its Pod, or of the Job that makes its Pods.
+"""Derive the state of each replica of a role from its Pod, or from the Job that creates its Pods.
 
-The word for a Pod is one that `kubectl get pods` has; the sentence that goes with it is
-`rollout.reasons`', so that `apply` and `status` say the same of the same Pod.
+The word for a Pod is one that `kubectl get pods` has; its sentence is that of
+`rollout.machine.reasons`, so that `apply` and `status` say the same of the same Pod.
 """
 
 from collections import defaultdict
@@ -24,17 +24,16 @@ from etcompile.status.values import Replica, State
 
 
 def state(pod: Object) -> State:
-    """What a Pod is, in one word."""
     phase = cast("State", pod_status.phase(pod))
     if phase in pod_status.ENDED:
-        return phase  # also while it is being deleted: that is what came of it
+        return phase  # also while it is being deleted
     if is_going(pod):
         return "Terminating"
     return "Ready" if phase == "Running" and pod_status.is_ready(pod) else phase
 
 
 def _word(pod: Object, now: State) -> str:
-    """Why a Pod is not ready: `Unschedulable`, `ImagePullBackOff`, `OOMKilled` ..."""
+    """Return why a Pod is not ready: `Unschedulable`, `ImagePullBackOff`, `OOMKilled` ..."""
     reason, ended_by = status_of(pod).get("reason"), (pod_status.disruption(pod) or ("",))[0]
     is_unreachable = bool(pod_status.unreachable_since(pod))
     if now == "Failed":
@@ -84,7 +83,7 @@ def _created(value: LiveObject) -> str:
 
 
 def labelled_replica(pod: LiveObject) -> Replica:
-    """A replica as far as the labels of its Pod say, where there is no job to ask."""
+    """Return the replica of a Pod by its labels alone, for an unreadable job."""
     labels = pod["metadata"].get("labels") or {}
     number = label_number(labels.get(INDEX_LABEL))
     return structs.replace(_of_pod(pod), role=labels.get(ROLE_LABEL, "(no role)"), index=number)
@@ -99,7 +98,7 @@ def replicas_of(
     jobs: Mapping[str, LiveObject],
     record: RunRecord,
 ) -> Iterator[Replica]:
-    """The replicas that a role should have, by the Pods and Jobs of its job."""
+    """Yield the replicas that a role declares, with the states of their Pods and Jobs."""
     out = {replica.out for _, replica in record.every_replica()}
     ranks: defaultdict[int, list[Ranked]] = defaultdict(list)
     for pod in pods.values() if role.recovery.relaunch is not None else ():
@@ -128,13 +127,13 @@ def replicas_of(
 
 
 def owning_job(pod: LiveObject) -> str | None:
-    """The Job of Kubernetes that made a Pod; None if none did."""
+    """Return the name of the batch Job that created a Pod, or None."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((owner["name"] for owner in owners if owner.get("kind") == "Job"), None)
 
 
 def _of_job(job: LiveObject, pods: Sequence[LiveObject]) -> Replica:
-    """What a Job is by its conditions; else what its newest Pod is."""
+    """Return the state of a Job by its conditions, else by its newest Pod."""
     name = job["metadata"]["name"]
     pods = sorted(pods, key=lambda pod: (_created(pod), pod["metadata"]["name"]))
     newest = _of_pod(pods[-1]) if pods else None
@@ -153,7 +152,7 @@ def _of_job(job: LiveObject, pods: Sequence[LiveObject]) -> Replica:
             reason, words = "Suspended", "suspended by its spec"
         replica = Replica(name, "", "Pending", reason=reason, message=words)
     else:
-        # Of a Pod that has failed the Job has not decided yet: it may try again.
+        # The Job has not decided about its failed Pod yet: it may try again.
         now: State = "Pending" if newest.state == "Failed" else newest.state
         replica = structs.replace(newest, name=name, state=now)
     again = sum(map(_restarts, pods)) + max(len(pods) - 1, 0)

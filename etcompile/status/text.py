@@ -1,4 +1,4 @@
-"""The status of jobs as text: one job in full, a line for each of many, or what has changed."""
+"""Print the status of jobs: one job in full, a line for each of many, or changes."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,13 +18,11 @@ _DURATIONS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def job_text(job: JobStatus, now: datetime, *, color: bool = False) -> str:
-    """A job in full."""
     head, phase, *rest = (shown(line) for line in _job_lines(job, now))
     return "".join(f"{line}\n" for line in (head, _painted(phase, job.phase, color=color), *rest))
 
 
 def jobs_text(jobs: Sequence[JobStatus], now: datetime, *, color: bool = False) -> str:
-    """Jobs as a table, a line each."""
     rows = [("NAMESPACE", "NAME", "KIND", "PHASE", "READY", "FAILED", "RESTARTS", "AGE")]
     for job in jobs:
         desired = [role.desired for role in job.roles]
@@ -57,7 +55,7 @@ def _painted(line: str, phase: Phase, *, color: bool) -> str:
 
 
 def reason_lines(not_ready: Iterable[Replica]) -> Iterator[str]:
-    """What is not ready and why, those with the same reason in one line."""
+    """Yield a line for all replicas that are not ready for the same reason."""
     for replicas in grouped(not_ready):
         first = replicas[0]
         separator = ": " if first.reason in ("", first.state) else ", "
@@ -67,7 +65,7 @@ def reason_lines(not_ready: Iterable[Replica]) -> Iterator[str]:
 
 
 def age(since: str, now: datetime) -> str:
-    """How long ago a time was, in its largest unit: `3d`, `4m`."""
+    """Return the time since then in its largest unit: `3d`, `4m`."""
     try:
         seconds = int((now - datetime.fromisoformat(since)).total_seconds())
     except ValueError:
@@ -79,19 +77,17 @@ def age(since: str, now: datetime) -> str:
 
 
 def unwatched(since: str, now: datetime) -> str:
-    """Say that no watcher is there, and since when."""
     ago = f" for {age(since, now)}" if since else ""
     return f"none{ago}: Pods that fail are not replaced"
 
 
 def in_training(goodput: Goodput) -> str:
-    """How much of its time a run has been in training, in words."""
     times = f"{lasting(goodput.training)} of {lasting(goodput.elapsed)}"
     return f"in training for {times} ({100 * goodput.ratio:.0f} %)"
 
 
 def lasting(seconds: float) -> str:
-    """A duration in its two largest units: `3 h 12 min`."""
+    """Return a duration in its two largest units: `3 h 12 min`."""
     whole = int(seconds)
     for (size, unit), (smaller, part) in itertools.pairwise(_DURATIONS):
         if whole >= size:
@@ -101,7 +97,6 @@ def lasting(seconds: float) -> str:
 
 
 def clock() -> datetime:
-    """The time now, as ages need it."""
     return datetime.now(UTC)
 
 
@@ -158,7 +153,7 @@ def _job_lines(job: JobStatus, now: datetime) -> Iterator[str]:
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Rows in columns; the last column is as wide as it comes."""
+    """Align rows in columns, except the last column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -172,7 +167,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 class Change(Struct, frozen=True):
-    """A change.
+    """A change of a job or of one of its objects.
 
     Args:
         job: `nlp/bert`.
@@ -193,9 +188,9 @@ class Change(Struct, frozen=True):
 
 
 def changes(before: Iterable[JobStatus], after: Iterable[JobStatus]) -> Iterator[Change]:
-    """What has changed from the last look at the jobs to this one.
+    """Yield the changes from the last statuses to these.
 
-    The first look counts as changes from nothing, so that who reads only these lines knows all.
+    At first everything is a change, so that these lines are complete.
     """
     known = {(status.namespace, status.name): status for status in before}
     for now in after:
@@ -217,9 +212,9 @@ def changes(before: Iterable[JobStatus], after: Iterable[JobStatus]) -> Iterator
 
 
 def _facts(job: JobStatus) -> dict[tuple[str, str], tuple[str, str, Any]]:
-    """What is said of a job and of what belongs to it: a status, a reason, and what is compared.
+    """Return what is shown of a job and its objects: a status, a reason, and the value to compare.
 
-    Events are told apart by their words, everything else by its name.
+    Events are identified by their words, everything else by its name.
     """
     facts: dict[tuple[str, str], tuple[str, str, Any]] = {}
     facts["job", ""] = job.phase, job.because, job.phase
@@ -242,7 +237,7 @@ def _facts(job: JobStatus) -> dict[tuple[str, str], tuple[str, str, Any]]:
 
 
 def together(changes: Iterable[Change]) -> list[Change]:
-    """Join the changes of Pods that differ in nothing but the Pod, for people."""
+    """Join the changes that differ only in their Pod, for people."""
     groups: dict[Change, list[Change]] = {}
     for change in changes:
         pod = change.object.removeprefix("Pod/")

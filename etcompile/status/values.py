@@ -1,4 +1,4 @@
-"""The status of a job, as values: for text, for scripts, and for what compares two of them."""
+"""Define the status of a job as values."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -10,20 +10,20 @@ from etcompile.goodput import Goodput, Timeline
 State = Literal[
     "Missing", "Pending", "Running", "Ready", "Succeeded", "Failed", "Terminating", "Unknown"
 ]
-"""What a Pod is. `Running` is not ready; `Missing` is a Pod that should be there and is not."""
+"""`Running` is not ready; a `Missing` Pod is declared and does not exist."""
 
 ALIVE: frozenset[State] = frozenset({"Running", "Ready"})
-"""The states in which the main container may be at work."""
+"""States in which the main container may be at work."""
 
 Phase = Literal[
     "Pending", "Starting", "Running", "Restarting", "Succeeded", "Failed", "Suspended", "Unknown"
 ]
-"""`Starting`: Pods run, but not yet one that decides about success. `Unknown`: the stored job is
-of another version of etcompile."""
+"""`Starting`: Pods run, but none yet that decides about success. `Unknown`: the stored job is of
+another version of etcompile."""
 
 
 class Replica(Struct, frozen=True):
-    """A replica of a role: its Pod, or the Job that makes the Pod.
+    """A replica of a role: its Pod, or the Job that creates the Pod.
 
     Args:
         index: Its number in the role; None for a role with a single Pod.
@@ -43,13 +43,13 @@ class Replica(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Why it is not ready, without repeating its state; empty if it is, or has succeeded."""
+        """Join reason and message, without repeating the state."""
         word = "" if self.reason == self.state else self.reason
         return ": ".join(filter(None, (word, self.message)))
 
 
 def grouped(replicas: Iterable[Replica]) -> list[list[Replica]]:
-    """Replicas of a role in the same state, for the same reason, but for whom it is about."""
+    """Group replicas of a role with the same state and reason, whatever their names."""
     groups: dict[tuple[str, str, str, str], list[Replica]] = {}
     for replica in replicas:
         words = replica.message.replace(replica.name, "*")
@@ -58,7 +58,7 @@ def grouped(replicas: Iterable[Replica]) -> list[list[Replica]]:
 
 
 class RoleStatus(Struct, frozen=True):
-    """How many replicas of a role there are.
+    """The replicas of a role, counted.
 
     Args:
         desired: How many there should be; None if the stored job cannot be read.
@@ -75,7 +75,7 @@ class RoleStatus(Struct, frozen=True):
 
 
 class Hosts(Struct, frozen=True):
-    """The hosts that a job's launcher knows: those that are there (`live`), or those in Git."""
+    """The hosts in the launcher's list: the ready ones (`live`), or those in Git."""
 
     names: tuple[str, ...]
     live: bool
@@ -98,7 +98,7 @@ class JobEvent(Struct, frozen=True):
 
     Args:
         at: When it was last reported, RFC 3339.
-        objects: Which objects it is about: `Pod/bert-worker-0`, the newest first.
+        objects: The objects it is about: `Pod/bert-worker-0`, the newest first.
     """
 
     at: str
@@ -110,7 +110,7 @@ class JobEvent(Struct, frozen=True):
 
 
 class JobStatus(Struct, frozen=True):
-    """What has become of a job.
+    """The status of a job.
 
     Args:
         kind: Empty if the stored job cannot be read.
@@ -121,11 +121,11 @@ class JobStatus(Struct, frozen=True):
         surplus: Pods of the job that it does not declare: of another run, or about to go.
         missing_services: Services that the job declares and the cluster does not have.
         events: The newest first.
-        epoch: None if its commands do not restart in place, or no watcher looks after it.
-        orphan_of: The set of jobs that it was applied with and that does not declare it any more.
+        epoch: None if its commands do not restart in place, or without a watcher.
+        orphan_of: The set of jobs that it was applied with and that no longer declares it.
         timeline: None without a watcher.
-        unwatched_since: When a watcher last looked at a job that has not ended, RFC 3339, empty if
-            there is none; None while one is there, and if that is unknown.
+        unwatched_since: When a watcher last covered a job that has not ended, RFC 3339, empty if
+            none ever did; None while one does, and if that is unknown.
     """
 
     namespace: str
@@ -150,10 +150,8 @@ class JobStatus(Struct, frozen=True):
 
     @property
     def restarts(self) -> int:
-        """How often containers were started again."""
         return sum(role.restarts for role in self.roles)
 
     @property
     def not_ready(self) -> tuple[Replica, ...]:
-        """The replicas that are neither ready nor done."""
         return tuple(r for r in self.replicas if r.state not in ("Ready", "Succeeded"))
