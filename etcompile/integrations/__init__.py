@@ -1,1 +1,1 @@
-"""What serves another tool: a package for each tool or format."""
+"""Serve other tools: a package for each tool or format."""

@@ -1,12 +1,12 @@
-"""Argo CD's config management plugin: its variables to options of `etcompile render`, and back.
+"""Translate the variables of Argo CD's plugin to options of `etcompile render`, and back.
 
 Argo CD passes parameters as JSON in ARGOCD_APP_PARAMETERS, variables of the Application as
 ARGOCD_ENV_*, and the destination in ARGOCD_APP_NAMESPACE and KUBE_VERSION (reference/gitops.md
 6.1). It passes the parameters again as PARAM_*, where `a.b` and `a-b` look the same; those are not
 read.
 
-Authors of Applications need not own the machine that runs the plugin, so a path that leads out of
-the repository is refused. Two options are no parameters: `templates` would let a repository run
+Authors of Applications may not control the machine that runs the plugin, so a path that leads out
+of the repository is refused. Two options are no parameters: `templates` would let a repository run
 code in the plugin's container, and `allow-plain-secrets` would let Secrets pass.
 """
 
@@ -29,7 +29,7 @@ from etcompile.model.settings import secret_mode
 from etcompile.overlays.overlay_files import shipped
 
 MARK = ".etjob.yaml"
-"""The end of a file name that says: compile this with etcompile."""
+"""The end of the name of a file that etcompile shall compile."""
 _VARIABLE = "ARGOCD_ENV_ETCOMPILE_"
 _GLANCE = 1024 * 1024
 """Bytes of a file that are searched for a kind."""
@@ -47,12 +47,12 @@ class ParameterError(RefusedError):
 
 
 class Parameter(Struct, frozen=True):
-    """A parameter, which has the name of the option of `etcompile render` that it becomes.
+    """A parameter, named after the option of `etcompile render` that it becomes.
 
     Args:
-        form: What its value is: string, boolean, array or map.
-        option: The option of `etcompile render` that it becomes; None for what is no option.
-        announcement: What plugin.yaml says of it.
+        form: The type of its value: string, boolean, array or map.
+        option: The option of `etcompile render`; None if there is none.
+        announcement: Its entry in plugin.yaml.
     """
 
     name: str
@@ -62,7 +62,6 @@ class Parameter(Struct, frozen=True):
 
 
 def plugin_file() -> Path:
-    """The plugin.yaml of the sidecar."""
     return data.folder("templates") / "argocd/plugin.yaml"
 
 
@@ -81,13 +80,13 @@ PARAMETERS = tuple(_parameters())
 
 
 class Request(Struct, frozen=True):
-    """What an Application asks for.
+    """The request of an Application.
 
     Args:
         paths: What to compile; empty if the Application does not say.
-        namespace: The namespace of what names none.
-        first: Overlays that count before all others: what is known of the cluster.
-        last: Overlays that count after all others: what parameters change.
+        namespace: The namespace of objects without one.
+        first: Overlays before all others: facts about the cluster.
+        last: Overlays after all others: changes by parameters.
     """
 
     words: tuple[str, ...] = ()
@@ -98,11 +97,11 @@ class Request(Struct, frozen=True):
 
 
 def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str]) -> Request:
-    """What an Application asks for.
+    """Read the request of an Application.
 
     Args:
-        versions: The versions of Kubernetes that there are schemas for, in order; if there are any,
-            the one nearest to the cluster's is chosen.
+        versions: The versions of Kubernetes with schemas, in order; the one nearest to the
+            cluster's is chosen, if there are any.
 
     Raises:
         ParameterError: a parameter is unknown, has the wrong form, or leads out of the repository.
@@ -127,7 +126,7 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
     settings: dict[str, Any] = {"profiles": ["argocd"]}
     cluster = re.match(r"v?(\d+)\.(\d+)", environment.get("KUBE_VERSION", ""))
     if cluster is not None and versions:
-        # A cluster that is newer than this program is no reason to stop syncing it.
+        # A cluster that is newer than this program must still be synced.
         known = [tuple(map(int, version.split("."))) for version in versions]
         nearest = min(max((int(cluster[1]), int(cluster[2])), known[0]), known[-1])
         settings["kubernetesVersion"] = ".".join(map(str, nearest))
@@ -141,7 +140,7 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
 
 
 def repository(folder: Path, environment: Mapping[str, str]) -> Path:
-    """The top of the repository that a source's folder is in, as far as Argo CD says where."""
+    """Return the top of the repository that contains the source's folder, if Argo CD says where."""
     parts = Path(environment.get("ARGOCD_APP_SOURCE_PATH", "")).parts
     parts = tuple(part for part in parts if part not in ("/", "."))
     if parts and folder.parts[-len(parts) :] == parts:
@@ -168,7 +167,7 @@ def _of_application(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _of_variables(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The same from the Application's variables, which may hold others: $ARGOCD_APP_NAME."""
+    """Read the parameters from variables of the Application, which may contain $ARGOCD_APP_NAME."""
     known = {
         parameter.name.upper().replace("-", "_"): parameter
         for parameter in PARAMETERS
@@ -202,7 +201,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _words(parameter: Parameter, value: Any, folder: Path, root: Path) -> Iterator[str]:
-    """A parameter as options of render, none of whose files lies outside of the repository."""
+    """Yield the options of a parameter; refuse files outside of the repository."""
     name, option, texts = parameter.name, str(parameter.option), _texts(value)
     if parameter.form != "array" and len(texts) != 1:
         advice = f"write it as string: {parameter.announcement['string']}"
@@ -224,12 +223,12 @@ def _words(parameter: Parameter, value: Any, folder: Path, root: Path) -> Iterat
             file = text
         if file is not None:
             _check_path(name, file, folder, root)
-        # In one word: a value that begins with a dash is no option of its own.
+        # In one word, so that a value that begins with a dash is no option.
         yield f"{option}={text}"
 
 
 def _check_path(parameter: str, path: str, folder: Path, root: Path) -> None:
-    """Refuses a path that leads out of the repository, by its name or by a link."""
+    """Refuse a path that leads out of the repository, by its name or by a link."""
     if not path or path == "-":
         raise ParameterError(parameter, f"'{path}' names no file", "name files and folders")
     try:
@@ -257,7 +256,7 @@ def _overlay(name: str, fields: Mapping[str, Any]) -> tuple[Document, ...]:
 
 
 def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iterator[str]:
-    """The files that hold a job, outside of output folders.
+    """Yield the files that contain a job, outside of output folders.
 
     Args:
         marked: Only those whose name says that etcompile compiles them. Argo CD asks every plugin
@@ -271,7 +270,7 @@ def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iter
     files = (file for path in paths for file in sources(path, boundary).files)
     for file in files:
         if isinstance(file, Diagnostic) or (marked and not file.path.endswith(MARK)):
-            continue  # whoever reads it reports it
+            continue  # reported when it is read
         if output_folder(str(Path(file.path).parent), boundary.root):
             continue
         try:

@@ -1,7 +1,7 @@
-"""The files of a new repository: jobs, an environment, CI, and what syncs it.
+"""Create the files of a new repository: jobs, an environment, CI, and what syncs it.
 
-It is a table from templates to paths. The rendered manifests are not among them: `etcompile render`
-writes those. Nothing here ends up in a job.
+It is a table from templates to paths, without the rendered manifests, which `etcompile render`
+writes. Nothing here ends up in a job.
 """
 
 from typing import Literal
@@ -12,10 +12,10 @@ from etcompile.pages import text
 GitOps = Literal["argocd", "flux", "none"]
 
 _UNRELEASED = "etcompile @ git+https://github.com/etcompile/etcompile@main"
-"""What pip installs where this version is no release, and so on no index."""
+"""What pip installs if this version is not released, and so on no index."""
 
 JOBS, OVERLAY, OUTPUT = "jobs", "overlays/prod", "out/prod"
-"""The folders, as the files name them."""
+"""Folders that the files name."""
 
 _FILES = {
     "README.md": "repository/README.md",
@@ -40,13 +40,13 @@ _OF_TOOL: dict[GitOps, dict[str, tuple[str, ...]]] = {
 
 
 def repository_files(gitops: GitOps, name: str, **more: str) -> dict[str, str]:
-    """The files of a new repository: texts by path.
+    """Return the files of a new repository: texts by path.
 
     Args:
-        name: Its name, and that of its Application or Kustomization.
-        more: `namespace` and `repository`, the URL; `known_as`, what clusters know its jobs by
-            (`operations.declarations`); `owner`, who reviews what goes to production, as CODEOWNERS
-            names them; and `kubernetes_version`.
+        name: The name of the repository, and of its Application or Kustomization.
+        more: `namespace` and `repository`, the URL; `known_as`, the name of its jobs in clusters
+            (`operations.declarations`); `owner`, the reviewer of changes to production, as in
+            CODEOWNERS; and `kubernetes_version`.
     """
     values = {
         "gitops": gitops,

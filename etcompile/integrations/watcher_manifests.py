@@ -1,4 +1,4 @@
-"""The watcher as objects of a cluster, with the names, namespaces and rights that somebody chose.
+"""Render the objects of the watcher with the names, namespaces and rights that the user chose.
 
 The files of `templates/watcher/kustomize` are filled in without kustomize. Nothing in its rights
 lets the watcher change an object that Git declares, except by making a Pod go (docs/protocol.md).
@@ -16,25 +16,24 @@ from etcompile.k8s.objects import LiveObject
 from etcompile.model.protocol import WATCH
 
 POLICY = "etcompile-jobs"
-"""The ValidatingAdmissionPolicy (`templates/watcher/kustomize/policy/policy.yaml`): who may not
-create Pods may not write the ConfigMaps of jobs, nor take the label off one, nor delete one to put
-another in its place. The garbage collector and the namespace controller may; they never change
-data. One that the Helm chart made has more behind this name."""
+"""The ValidatingAdmissionPolicy (`templates/watcher/kustomize/policy/policy.yaml`): users that may
+not create Pods may not write, unlabel or replace the ConfigMaps of jobs. The garbage collector and
+the namespace controller may; they never change data. The Helm chart's has a longer name."""
 
 NAME = WATCH
-"""Of all objects of the watcher, its Lease included, unless it is given another name."""
+"""The name of all objects of the watcher, its Lease included, unless the user chose another."""
 DASHBOARD = "etcompile.json"
 """The file of the Grafana dashboard, and its key in the ConfigMap."""
 
 
 def kustomize_file(path: str) -> list[LiveObject]:
-    """The objects of a file in `templates/watcher/kustomize`."""
+    """Read the objects of a file in `templates/watcher/kustomize`."""
     file = data.folder("templates") / "watcher/kustomize" / path
     return list(yaml.safe_load_all(file.read_text("utf-8")))
 
 
 def needed() -> list[LiveObject]:
-    """The rules that every watcher needs in each namespace that it watches."""
+    """Return the rules that every watcher needs in each namespace that it watches."""
     role, _ = kustomize_file("rights/role.yaml")
     return list(role["rules"])
 
@@ -51,11 +50,11 @@ OPTIONAL: Mapping[str, str] = {
     "removal": "remove-finished",
     "gangs": "remove-pod-groups",
 }
-"""The component with further rights, by the option that adds it: a field of `Installation`."""
+"""The component with further rights, by its option: a field of `Installation`."""
 
 
 class Installation(Struct, frozen=True):
-    """How a watcher is to run; `logs`, `removal` and `gangs` are rights of `OPTIONAL`."""
+    """The options of a watcher; `logs`, `removal` and `gangs` are rights of `OPTIONAL`."""
 
     home: str  # the namespace it runs in, and of its Lease
     namespaces: tuple[str, ...] | None  # that it watches; None for all
@@ -71,7 +70,6 @@ class Installation(Struct, frozen=True):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of its objects."""
         return {
             "app.kubernetes.io/name": self.name,
             "app.kubernetes.io/part-of": "etcompile",
@@ -80,16 +78,16 @@ class Installation(Struct, frozen=True):
 
     @property
     def global_name(self) -> str:
-        """The name of its objects outside `home`: no namespace has a dot in its name."""
+        """Return the name of its objects outside `home`; its dot keeps it apart from others."""
         return f"{self.home}.{self.name}"
 
 
 def manifests(installation: Installation) -> list[LiveObject]:
-    """The objects of a watcher, in the order in which they are applied."""
-    # The policy comes first: the watcher trusts what it finds.
+    """Return the objects of a watcher, in the order in which they are applied."""
+    # The policy comes first: the watcher trusts existing ConfigMaps.
     objects = _policy(installation) if installation.policy else []
     if installation.namespaces is None and installation.home == installation.name:
-        # Only a namespace of its own: deleting the manifests deletes all that is in there.
+        # Only if nobody else uses it: deleting the manifests deletes all objects in there.
         objects[:0] = _adapted("cluster-wide/namespace.yaml", installation)
     objects += _adapted("base/serviceaccount.yaml", installation)
     objects += _adapted("base/lease.yaml", installation)
@@ -100,7 +98,7 @@ def manifests(installation: Installation) -> list[LiveObject]:
         objects += _adapted("components/pod-monitor/podmonitor.yaml", installation)
     if installation.dashboard:
         folder = data.folder("templates") / "watcher/kustomize/components/dashboard"
-        # Grafana's sidecar looks for this label, unless configured otherwise.
+        # Grafana's sidecar selects this label, unless configured otherwise.
         labels = {**installation.labels, "grafana_dashboard": "1"}
         metadata = {"name": f"{installation.name}-dashboard", "namespace": installation.home}
         dashboard = {
@@ -135,7 +133,7 @@ def _renamed(value: Any, installation: Installation) -> Any:
 
 
 def _pair(file: str, installation: Installation, name: str) -> list[LiveObject]:
-    """A policy or role and its binding, under a name that no other installation uses."""
+    """Return a policy or role and its binding, under a name that no other installation uses."""
     definition, binding = _adapted(file, installation)
     definition["metadata"]["name"] = binding["metadata"]["name"] = name
     if "roleRef" in binding:

@@ -1,4 +1,4 @@
-"""Editor support for job files: diagnostics as you type, their corrections, and what a job becomes.
+"""Support editors of job files: diagnostics as you type, corrections, rendered jobs.
 
 `server` speaks the Language Server Protocol; `workspace` knows texts and positions only.
 """

@@ -1,7 +1,7 @@
-"""A server of the Language Server Protocol: problems as you type, corrections, rendered jobs.
+"""Serve the Language Server Protocol: problems as you type, corrections, rendered jobs.
 
-It translates what `workspace` returns. Completion and descriptions of fields are left to an
-editor's YAML language server, which has them from our JSON Schemas.
+It translates the results of `workspace`. An editor's YAML language server completes and describes
+fields, by our JSON Schemas.
 """
 
 import asyncio
@@ -21,15 +21,13 @@ _NAME = "etcompile"
 _DELAY = 0.03
 """Seconds without another keystroke after which a file is compiled."""
 _WATCHED = "**/*.{yaml,yml,json,toml}"
-"""Files whose change may be of interest, if nobody has them open."""
+"""Files that may affect open ones when another program changes them."""
 RENDER = "etcompile.render"
 """The command that returns what a file compiles to, as YAML; its argument is the file's URI."""
 _FIX_ALL = "source.fixAll.etcompile"
 
 
 class EditorServer(LanguageServer):
-    """The server, and what it knows of the open files."""
-
     def __init__(self, options: OptionsOf) -> None:
         super().__init__(_NAME, version("etcompile"))
         self.files = Workspace(options)
@@ -39,7 +37,7 @@ class EditorServer(LanguageServer):
     # ---- open files ----------------------------------------------------------------------------
 
     def changed(self, uri: str, *, at_once: bool = False) -> None:
-        """Reads an open file, and checks it and the open files that may refer to it."""
+        """Read an open file, and check it and the open files that may refer to it."""
         path = to_fs_path(uri)
         if path is None:
             return
@@ -54,13 +52,13 @@ class EditorServer(LanguageServer):
                 self.check_soon(other)
 
     def check_soon(self, uri: str) -> None:
-        """Checks a file once nobody has typed for a moment."""
+        """Check a file once nobody has typed for a moment."""
         self.cancel(uri)
         loop = asyncio.get_running_loop()
         self.timers[uri] = loop.call_later(_DELAY, self.check, uri)
 
     def check(self, uri: str) -> None:
-        """Compiles a file, and publishes what is wrong with it."""
+        """Compile a file, and publish its diagnostics."""
         self.cancel(uri)
         path = to_fs_path(uri)
         if path is None or path not in self.files.texts:
@@ -72,12 +70,11 @@ class EditorServer(LanguageServer):
         self.text_document_publish_diagnostics(params)
 
     def cancel(self, uri: str) -> None:
-        """Forgets that a file is to be checked."""
         if (timer := self.timers.pop(uri, None)) is not None:
             timer.cancel()
 
     def closed(self, uri: str) -> None:
-        """Forgets the text of a file, which counts as it is saved from now on."""
+        """Forget the text of a file: from now on its saved content counts."""
         self.cancel(uri)
         self.files.texts.pop(to_fs_path(uri) or "", None)
         self.diagnostics.pop(uri, None)
@@ -86,7 +83,7 @@ class EditorServer(LanguageServer):
     # ---- places --------------------------------------------------------------------------------
 
     def range(self, uri: str, start: tuple[int, int], end: tuple[int, int]) -> lsp.Range:
-        """A range in the units of the client, from lines and characters that count from 0."""
+        """Return a range in units of the client, from lines and characters that count from 0."""
         document = self.workspace.get_text_document(uri)
         first, last = (
             document.position_codec.position_to_client_units(document.lines, lsp.Position(*place))
@@ -95,14 +92,13 @@ class EditorServer(LanguageServer):
         return lsp.Range(first, last)
 
     def location(self, uri: str, place: Location | None) -> lsp.Range:
-        """The range of a place; the start of the file where there is none."""
+        """Return the range of a place; the start of the file if it has none."""
         line = (place.line or 1) - 1 if place else 0
         column = (place.column or 1) - 1 if place else 0
         width = place.width if place and place.column else 0
         return self.range(uri, (line, column), (line, column + width))
 
     def diagnostic(self, uri: str, diagnostic: Diagnostic) -> lsp.Diagnostic:
-        """A diagnostic of the protocol."""
         hint = f"\n{diagnostic.hint}" if diagnostic.hint else ""
         is_error = diagnostic.severity is Severity.ERROR
         return lsp.Diagnostic(
@@ -114,7 +110,6 @@ class EditorServer(LanguageServer):
         )
 
     def edit(self, uri: str, edits: list[TextEdit]) -> lsp.WorkspaceEdit:
-        """An edit of the protocol."""
         changes = []
         for edit in edits:
             start, end = (edit.line - 1, edit.column - 1), (edit.end_line - 1, edit.end_column - 1)
@@ -124,7 +119,7 @@ class EditorServer(LanguageServer):
     # ---- answers -------------------------------------------------------------------------------
 
     def actions(self, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        """The fixes of what is wrong in a range, and of all that can be fixed safely."""
+        """Return the fixes of the diagnostics in a range, and one for all safe fixes."""
         uri = params.text_document.uri
         actions: list[lsp.CodeAction] = []
         has_safe_fix = False
@@ -158,7 +153,7 @@ class EditorServer(LanguageServer):
         ]
 
     def hover(self, params: lsp.HoverParams) -> lsp.Hover | None:
-        """The explanation of the diagnostic at a position."""
+        """Explain the diagnostic at a position."""
         uri = params.text_document.uri
         for diagnostic in self.diagnostics.get(uri, []):
             span = self.location(uri, diagnostic.location)
@@ -168,7 +163,7 @@ class EditorServer(LanguageServer):
         return None
 
     def definition(self, params: lsp.DefinitionParams) -> lsp.Location | None:
-        """The name of the document that a field refers to, such as the job of a ScaleOut."""
+        """Return the name of the document that a field refers to, such as the job of a ScaleOut."""
         path = to_fs_path(params.text_document.uri)
         place = self.files.target(path, params.position.line + 1) if path is not None else None
         if place is None or (uri := from_fs_path(place.file)) is None:
@@ -176,7 +171,7 @@ class EditorServer(LanguageServer):
         return lsp.Location(uri, self.location(uri, place))
 
     def lenses(self, params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
-        """What each job of a file compiles to."""
+        """Summarize what each job of a file compiles to."""
         uri = params.text_document.uri
         path = to_fs_path(uri)
         if path is None or not self.files.is_ours(path):
@@ -190,7 +185,7 @@ class EditorServer(LanguageServer):
         ]
 
     def rendered(self, uri: str) -> str:
-        """What a file compiles to, as YAML; what is wrong with it as comments."""
+        """Compile a file to YAML; errors become comments."""
         compilation = self.files.rendered(to_fs_path(uri) or "")
         if not compilation.ok:
             return "".join(f"# {problem.message}\n" for problem in compilation.diagnostics)
@@ -198,7 +193,7 @@ class EditorServer(LanguageServer):
 
 
 def server(options: OptionsOf) -> EditorServer:
-    """A server with its handlers: partials of methods, since pygls sets attributes on them."""
+    """Create a server with handlers: partials of methods, since pygls sets attributes on them."""
     editor = EditorServer(options)
     kinds = lsp.CodeActionOptions([lsp.CodeActionKind.QuickFix, _FIX_ALL])
     editor.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, kinds)(partial(editor.actions))
@@ -217,7 +212,7 @@ def server(options: OptionsOf) -> EditorServer:
 
     @editor.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     def saved(_params: lsp.DidSaveTextDocumentParams) -> None:
-        # Another file may refer to what is there now.
+        # Other files may refer to this one.
         for uri in [*editor.diagnostics]:
             editor.check(uri)
 

@@ -1,4 +1,4 @@
-"""The files of an editor as the compiler sees them: open files count as they are on the screen."""
+"""Compile the files of an editor; open files count as they are on the screen."""
 
 import os
 import re
@@ -27,39 +27,37 @@ _REFERENCES: Mapping[str, tuple[ValuePath, tuple[str, ...]]] = {
     "ScalePlan": (("spec", "ownerJob"), ("ElasticJob",)),
     "TrainJob": (("spec", "runtimeRef", "name"), RUNTIME_KINDS),
 }
-"""By kind, the field that names another document, and of which kinds that is; of any if none."""
+"""By kind: the field that names another document, and that document's kinds; any if empty."""
 _OURS = re.compile(
-    # At the start of a line, as an item of a list or in brackets; as JSON has it, anywhere. What is
-    # indented otherwise is in another document's text.
+    # At the start of a line, as an item of a list or in brackets; in JSON, anywhere. A line with
+    # other indentation is in another document's text.
     r"""(?:(?:^|[\r\n])(?:[ ]*-[ ]+)?|[{,]\s*)apiVersion\s*:\s*['"]?([^\s'"#,}]+)"""
     r"""|"apiVersion"\s*:\s*"([^"]+)\""""
 )
 _REFERRING = re.compile(rf"""\bkind["']?\s*:\s*["']?(?:{"|".join(_REFERENCES)})\b""")
 
 OptionsOf = Callable[[str], tuple[Options, Sequence[Diagnostic]]]
-"""How the file of a path is compiled, and what is wrong with its configuration."""
+"""Returns the options for the file of a path, and the problems of its configuration."""
 
 
 class Workspace(Struct):
-    """What an editor has open: texts by path."""
-
     options: OptionsOf
     texts: dict[str, str] = field(default_factory=dict)
 
     def is_ours(self, path: str) -> bool:
-        """Whether a file has a document of a kind that is compiled, or of one of its groups."""
+        """Return True if a file has a document of a compiled kind, or of one of its groups."""
         groups = {k.api_version.partition("/")[0] for k in frontends.kinds()}
         groups.add(RUNTIME_VERSION.partition("/")[0])
         versions = (match[1] or match[2] for match in _OURS.finditer(self.text(path)))
         return any(version.partition("/")[0] in groups for version in versions)
 
     def refers(self, path: str, other: str) -> bool:
-        """Whether a file may name a document of another file of its folder."""
+        """Return True if a file may name a document of another file of its folder."""
         same_folder = os.path.dirname(path) == os.path.dirname(other)  # noqa: PTH120
         return same_folder and _REFERRING.search(self.text(path)) is not None
 
     def text(self, path: str) -> str:
-        """What a file holds; nothing if it cannot be read."""
+        """Return the content of a file; nothing if it cannot be read."""
         if path in self.texts:
             return self.texts[path]
         try:
@@ -68,12 +66,12 @@ class Workspace(Struct):
             return ""
 
     def findings(self, path: str) -> list[Diagnostic]:
-        """What is wrong with a file and its configuration, with the edits that correct it."""
+        """Return the diagnostics of a file and its configuration, with corrections."""
         if not self.is_ours(path):
             return []
         problems = []
         for problem in self.options(path)[1]:
-            # The configuration file need not be open: its problems are shown in this one.
+            # The configuration file may not be open, so its problems show in this one.
             message = f"{problem.location}: {problem.message}"
             problems.append(structs.replace(problem, location=None, message=message))
         with access.instead_of(self._contents()):
@@ -82,7 +80,7 @@ class Workspace(Struct):
             return [*problems, *with_edits(shown)]
 
     def safe_edits(self, path: str) -> list[TextEdit]:
-        """The edits that correct all of a file that can only have been meant one way."""
+        """Return the edits of all safe fixes of a file."""
         with access.instead_of(self._contents()):
             files = fixed_files(lambda: self._of_file(path))
         edits: list[TextEdit] = []
@@ -92,12 +90,12 @@ class Workspace(Struct):
         return edits
 
     def rendered(self, path: str) -> Compilation:
-        """What a file compiles to, with the documents of its folder that it names."""
+        """Compile a file with the documents of its folder that it names."""
         with access.instead_of(self._contents()):
             return self._compiled(path)
 
     def summary(self, path: str) -> list[tuple[int, str]]:
-        """For each job of a file, the line of its kind, from 1, and what it compiles to."""
+        """Return the line of the kind of each job, from 1, and what it compiles to."""
         lines: dict[str, int] = {}
         for document in self.documents(path):
             line = document.locate(("kind",)).line
@@ -114,7 +112,7 @@ class Workspace(Struct):
         ]
 
     def target(self, path: str, line: int) -> Location | None:
-        """The name of the document that the field on a line, which counts from 1, refers to."""
+        """Return the name of the document that the field on a line, from 1, refers to."""
         for document in self.documents(path):
             reference, kinds = _REFERENCES.get(document.kind or "", ((), ()))
             if not reference or document.locate(reference).line != line:
@@ -129,7 +127,6 @@ class Workspace(Struct):
         return None
 
     def documents(self, path: str) -> tuple[Document, ...]:
-        """The documents of a file, as far as it can be read."""
         with access.instead_of(self._contents()):
             return load([path]).documents
 
@@ -137,7 +134,7 @@ class Workspace(Struct):
         return {path: text.encode() for path, text in self.texts.items()}
 
     def _of_file(self, path: str) -> list[Diagnostic]:
-        """What is wrong with a file, and not with those that are compiled with it."""
+        """Return the diagnostics of a file without those of files compiled with it."""
         return [
             diagnostic
             for diagnostic in self._compiled(path).findings
@@ -145,7 +142,7 @@ class Workspace(Struct):
         ]
 
     def _compiled(self, path: str) -> Compilation:
-        """A file, compiled with those of its folder that may hold a document that it names."""
+        """Compile a file with those of its folder that may contain a document that it names."""
         options = structs.replace(self.options(path)[0], without_keys=True, lint=True)
         names = set()
         for document in load([path]).documents:
@@ -158,7 +155,7 @@ class Workspace(Struct):
 
 
 def _others(path: str) -> list[str]:
-    """The other files in the folder of a file that may hold documents."""
+    """Return the other files in the folder of a file that may contain documents."""
     folder = Path(path).parent
     try:
         names = access.names(os.path.dirname(path) or ".")  # noqa: PTH120 - as it was named

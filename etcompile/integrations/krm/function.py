@@ -1,4 +1,4 @@
-"""A ResourceList to the answer of a run: jobs replaced by what they compile to, or no change.
+"""Replace the jobs of a ResourceList by the objects that they compile to.
 
 If the compiler refuses anything, the list stays as it was, with the reasons as results: a pipeline
 that went on with half of a job would apply half of it.
@@ -53,10 +53,10 @@ SCHEMAS = {kind: f"etcompile/{kind}.json" for kind in CONFIG_KINDS}
 
 
 class Answer(Struct, frozen=True):
-    """What a run of the function says.
+    """The result of a run of the function.
 
     Args:
-        texts: Makes the ResourceList, in pieces; none if the input was no ResourceList.
+        texts: Creates the ResourceList, in pieces; none if the input was no ResourceList.
         refused: Whether the list is as it was.
     """
 
@@ -66,7 +66,7 @@ class Answer(Struct, frozen=True):
 
 
 def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
-    """What the function answers to a ResourceList, YAML or JSON."""
+    """Run the function on a ResourceList, YAML or JSON."""
     listed = resource_list(data, options.limits)
     if not isinstance(listed, ResourceList):
         return Answer(lambda: iter(()), listed, refused=True)
@@ -85,7 +85,7 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
         known = (*runtimes.values(), *todo.options.runtimes)
         how = structs.replace(todo.options, runtimes=known)
         compilation = compile((*sources.values(), *todo.inputs), how)
-        # A list of nothing but skipped jobs goes on as it came.
+        # A list with skipped jobs only passes unchanged.
         expected = {codes.NOTHING_RENDERED} if compilation.skipped else ()
         diagnostics += tuple(d for d in compilation.diagnostics if d.code not in expected)
     refused = has_errors(diagnostics) or ((strict or todo.strict) and bool(diagnostics))
@@ -93,14 +93,14 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
     def texts() -> Iterator[str]:
         items = listed.items if refused else _items(listed, sources, runtimes, compilation)
         pieces = written(listed.version, items, listed.config, results(diagnostics))
-        # The pipeline stops here, so what is refused need not be complete.
+        # The pipeline stops here, so a refused list may be incomplete.
         return map(without_private_keys, pieces) if refused else pieces
 
     return Answer(texts, diagnostics, refused=refused)
 
 
 def _is_job(source: Document) -> bool:
-    """Whether the compiler reads it as a job or an intent, or refuses its API version."""
+    """Return True if the compiler reads it as a job or intent, or refuses its API version."""
     version, name = source.api_version or "", source.kind or ""
     if source.is_rendered or frontends.find(version, name) is not None:
         return not source.is_rendered
@@ -118,10 +118,10 @@ def _items(
     runtimes: Mapping[int, Document],
     compilation: Compilation,
 ) -> Iterator[Item | Object]:
-    """The items of the answer: each job's objects in its place, those of no item at the end.
+    """Yield the items of the answer: each job's objects in its place, others at the end.
 
-    A runtime has become part of the jobs that name it, and is no object of its own any more. One
-    that nobody names, or a job that stays as it is, is somebody else's and stays, too.
+    A runtime becomes part of the jobs that name it and stops being an object. If no job names it,
+    it belongs to somebody else and stays, as does a job that is skipped.
     """
     places = {source.relative: number for number, source in sources.items()}
     objects: dict[int | None, list[emit.Packed]] = {}
@@ -138,21 +138,21 @@ def _items(
             if _is_local(item):
                 yield item
         elif number in sources and sources[number].relative not in skipped:
-            # The pipeline's notes say which file an object goes to: that of its job.
+            # The pipeline's annotations name the file of an object: that of its job.
             notes = {name: note for name in _FILES if (note := annotations(item.value).get(name))}
             for value in itertools.chain.from_iterable(objects.get(number, ())):
                 about = value["metadata"]
-                own = {"annotations": {**(about.get("annotations") or {}), **notes}}
-                yield {**value, "metadata": {**about, **own}} if notes else value
+                noted = {"annotations": {**(about.get("annotations") or {}), **notes}}
+                yield {**value, "metadata": {**about, **noted}} if notes else value
         elif not _is_echo(item, listed):
             yield item
     yield from emit.merged(objects.get(None, ()))
 
 
 def _is_echo(item: Item, listed: ResourceList) -> bool:
-    """Whether an item is the configuration, which kustomize gives to generators as one, too.
+    """Return True for the configuration, which kustomize also passes to generators as an item.
 
-    A generator has no other items. Elsewhere, an item of that name is a file of somebody's.
+    A generator has no other items. Elsewhere, an item of that name is another file.
     """
     config = listed.config
     if config is None or len(listed.items) > 1 or not _is_local(item):
@@ -166,11 +166,11 @@ def _is_echo(item: Item, listed: ResourceList) -> bool:
 
 
 class Work(Struct, frozen=True):
-    """What a run of the function does.
+    """What a run of the function compiles, and how.
 
     Args:
         inputs: What is compiled besides the items: files, or the configuration itself.
-        strict: Warnings are refused too.
+        strict: Refuse warnings, too.
     """
 
     inputs: tuple[Input, ...]
@@ -180,7 +180,7 @@ class Work(Struct, frozen=True):
 
 
 def work(config: Mapping[str, Any] | None, options: Options) -> Work:
-    """What a function with this configuration does; the options of the command line win."""
+    """Read the configuration of the function; options of the command line take precedence."""
     if config is None:
         return Work((), options)
     source = document(config, in_file=False)
@@ -197,7 +197,7 @@ def work(config: Mapping[str, Any] | None, options: Options) -> Work:
     spec = source.data.get("spec") or {}
     overlays = [*(spec.get("overlays") or ())]
     if settings := spec.get("settings"):
-        # Last, as an overlay of its own: they stand in the one file that is about this very run.
+        # Last, as a separate overlay: the configuration is about this run alone.
         data = {"apiVersion": API_VERSION, "kind": "Overlay", "settings": settings}
         overlays.append(structs.replace(source, data=data, path=("spec",)))
     templates = spec.get("templates")
@@ -225,7 +225,7 @@ def work(config: Mapping[str, Any] | None, options: Options) -> Work:
 
 
 def results(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
-    """The results that diagnostics are (reference/gitops.md 6.2), their codes among the tags."""
+    """Convert diagnostics to results (reference/gitops.md 6.2), with their codes among the tags."""
     listed = []
     for diagnostic in diagnostics:
         result: dict[str, Any] = {

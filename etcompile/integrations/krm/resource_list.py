@@ -1,8 +1,8 @@
-"""The text of a ResourceList to its items and back, and an item to a document of the compiler.
+"""Read and write the text of a ResourceList, and turn its items into documents.
 
-An item that the function did not touch is written as it was read, comments included, because a
-pipeline that only pipes (`a | etcompile-krm | b`) cannot restore them. An item has no file and line
-that its author would know, so the place of a value in it is the item's name and the field's path.
+An untouched item is written as it was read, comments included, because a pipeline that only pipes
+(`a | etcompile-krm | b`) cannot restore them. Its author knows no file and line of an item, so the
+place of a value in it is the item's name and the field's path.
 """
 
 import re
@@ -20,10 +20,10 @@ from etcompile.load.yaml_values import read
 
 KIND = "ResourceList"
 VERSIONS = ("config.kubernetes.io/v1", "config.kubernetes.io/v1beta1")
-"""The two differ in nothing that is read or written here."""
+"""They differ in nothing that is read or written here."""
 
 NAME = "-"
-"""What diagnostics call the list itself: standard input."""
+"""The name of the list in diagnostics: standard input."""
 
 PATHS = ("internal.config.kubernetes.io/path", "config.kubernetes.io/path")
 INDEXES = ("internal.config.kubernetes.io/index", "config.kubernetes.io/index")
@@ -35,7 +35,7 @@ _PIPELINES = (
     "internal.kpt.dev/",
     "kustomize.config.k8s.io/",
 )
-"""Prefixes of the annotations by which pipelines know their items again."""
+"""Prefixes of the annotations by which pipelines recognize their items."""
 _ITEMS = re.compile(r"items:\s*(#.*)?")
 _ENTRY = re.compile(r"( *)- ")
 
@@ -45,8 +45,8 @@ class Item(Struct, frozen=True):
 
     Args:
         value: The object, JSON.
-        text: The lines it was read from, its comments among them, as an entry of a list at the
-            left margin; None if they cannot be told from the others'.
+        text: The lines it was read from with comments, as an entry of a list at the left margin;
+            None if they cannot be separated from others.
     """
 
     value: dict[str, Any]
@@ -54,11 +54,11 @@ class Item(Struct, frozen=True):
 
 
 class ResourceList(Struct, frozen=True):
-    """What a pipeline hands to a function.
+    """The input of a function.
 
     Args:
         version: Its apiVersion, which the answer has too.
-        config: The function's own configuration, JSON; None if there is none.
+        config: The function's configuration, JSON; None if there is none.
     """
 
     version: str
@@ -67,7 +67,7 @@ class ResourceList(Struct, frozen=True):
 
 
 def resource_list(data: bytes, limits: Limits) -> ResourceList | tuple[Diagnostic, ...]:
-    """The list that a text is, YAML or JSON; or what is wrong: ET1021 if it is something else."""
+    """Read a list from YAML or JSON, or return the diagnostics; ET1021 if it is no list."""
     text = decoded(data, NAME)
     if isinstance(text, Diagnostic):
         return (text,)
@@ -82,8 +82,8 @@ def resource_list(data: bytes, limits: Limits) -> ResourceList | tuple[Diagnosti
     value = values[0]
     listed = value.get("items") or []
     items = [Item(entry) for entry in listed]
-    # In a list without brackets an item is a run of lines: all of it stands further right than its
-    # dash. Whatever else there is (brackets, anchors of another item) shows when they are read.
+    # In a list without brackets an item is a run of lines that are indented more than its dash.
+    # Anything else (brackets, anchors of another item) shows when they are read again.
     chunks = list(_chunks(text.content.splitlines(keepends=True)))
     if len(chunks) == len(listed):
         for number, chunk in enumerate(chunks):
@@ -100,7 +100,7 @@ def written(
     config: Mapping[str, Any] | None,
     results: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
-    """The text of a ResourceList, in pieces: of items as they were read, and of new objects."""
+    """Yield the text of a ResourceList in pieces: items as they were read, and new objects."""
     yield emit.to_yaml({"apiVersion": version, "kind": KIND})
     key = "items:\n"
     for item in items:
@@ -142,7 +142,7 @@ def _lacking(values: Sequence[Any]) -> str | None:
 
 
 def _chunks(lines: Sequence[str]) -> Iterator[str]:
-    """The lines of each entry of `items`, moved to the left margin."""
+    """Yield the lines of each entry of `items`, moved to the left margin."""
     start = next((n for n, line in enumerate(lines) if _ITEMS.fullmatch(line.rstrip())), None)
     if start is None:
         return
@@ -163,7 +163,7 @@ def _chunks(lines: Sequence[str]) -> Iterator[str]:
         elif line.strip() and _indent(line) <= (indent or 0):
             break  # the list has ended
         elif indent is not None:
-            # A comment that stands left of its item is its item's after all.
+            # The comment was indented less than its item, but belongs to it.
             entry, above = [*entry, *above, line[indent:] if line.strip() else line], []
     if entry:
         if not entry[-1].endswith("\n"):
@@ -179,19 +179,15 @@ def _indent(line: str) -> int:
 
 
 class ItemPlaces(Struct, frozen=True, eq=False):
-    """An item, as something that knows its places."""
-
     name: str
     item: Mapping[str, Any]
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:  # noqa: ARG002
-        """The place of the value at `path`, whether that exists or not."""
+        """Return the place of the value at `path`, whether that exists or not."""
         return ItemLocation(self.name, places=self, path=path)
 
 
 class ItemLocation(Location, frozen=True, kw_only=True):
-    """A place in an item."""
-
     places: ItemPlaces
     path: ValuePath
 
@@ -200,17 +196,17 @@ class ItemLocation(Location, frozen=True, kw_only=True):
 
 
 def document(item: Mapping[str, Any], *, in_file: bool = True) -> Document:
-    """An item as the compiler reads it: without what pipelines note on it.
+    """Return an item as a document, without the annotations of pipelines.
 
     Args:
-        in_file: Call it by its file. The configuration is not: what it names is named from where
-            the function runs, and not from beside that file.
+        in_file: Name it after its file. The configuration is not: its paths are relative to where
+            the function runs, not to that file.
     """
     data = dict(item)
     if isinstance(metadata(item).get("annotations"), dict):
-        own = {k: v for k, v in annotations(item).items() if not k.startswith(_PIPELINES)}
+        notes = {k: v for k, v in annotations(item).items() if not k.startswith(_PIPELINES)}
         rest = {name: value for name, value in metadata(item).items() if name != "annotations"}
-        data["metadata"] = {**rest, "annotations": own} if own else rest
+        data["metadata"] = {**rest, "annotations": notes} if notes else rest
     name = file_of(item) if in_file else None
     if name is None:
         about = metadata(item)
@@ -221,16 +217,15 @@ def document(item: Mapping[str, Any], *, in_file: bool = True) -> Document:
 
 
 def file_of(item: Mapping[str, Any]) -> str | None:
-    """The file that an item comes from, if the pipeline says."""
+    """Return the file that an item comes from, if the pipeline says."""
     paths = (annotations(item).get(annotation) for annotation in PATHS)
     return next((path for path in paths if isinstance(path, str) and path), None)
 
 
 def metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An item's metadata; empty where it has none, or something else in its place."""
+    """Return an item's metadata; empty if it has none, or something else in its place."""
     return mapping_at(item, ("metadata",))
 
 
 def annotations(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """All of an item's annotations."""
     return mapping_at(item, ("metadata", "annotations"))

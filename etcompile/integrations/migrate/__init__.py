@@ -1,7 +1,7 @@
-"""A job that an operator runs to files that Git can hold, and the steps from the one to the other.
+"""Turn jobs that an operator runs into files for Git, and instructions for the hand-over.
 
-Nothing here knows a kind: everything special to one comes from its frontend, its model and what it
-renders to.
+Nothing here knows a kind: everything special to one comes from its frontend, its model and its
+rendered objects.
 """
 
 from etcompile.integrations.migrate.migration import Migrated, migrated, written

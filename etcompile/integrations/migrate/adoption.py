@@ -1,8 +1,8 @@
-"""Rendered and live objects to what becomes of each when the operator goes.
+"""Decide what becomes of each rendered or live object when the operator goes.
 
-Hardly any field of a Pod can change, so a run that goes on keeps the Pods that the operator made.
-Other objects are taken over at once if no Pod notices, or else when the run has ended. The rules of
-the API (`etcompile.plan`) decide which.
+Hardly any field of a Pod can change, so a run that goes on keeps the operator's Pods. Other objects
+are taken over at once if no Pod notices, or else when the run has ended. The rules of the API
+(`etcompile.plan`) decide which.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,15 +32,15 @@ Outcome = Literal[
 ]
 """What becomes of an object.
 
-`same` is what it is to be. `any time`: it is taken over, and no Pod notices. `at the end` of the
-run it is taken over, because Pods would notice. `runs on`: it cannot become what it is to be, and
-goes when it has ended. `new` is made by the first apply. `kept`: not rendered, and needed.
-`left over` is not rendered and goes with the run. `useless` is not rendered and acts on a resource
-that is gone. `again` and `gone`: it is deleted with the custom resource, and made anew or not.
+`same`: it is as rendered. `any time`: it is taken over, and no Pod notices. `at the end`: it is
+taken over after the run, because Pods would notice. `runs on`: it cannot become the rendered one,
+and goes when it has ended. `new`: the first apply creates it. `kept`: not rendered, but needed.
+`left over`: not rendered, goes with the run. `useless`: not rendered, acts on a resource that is
+gone. `again`, `gone`: it is deleted with the custom resource, and created again or not.
 """
 
 _UNNOTICED = ("spec.publishNotReadyAddresses",)
-"""Fields besides metadata whose change does not disturb a run: names resolve a little earlier."""
+"""Fields whose change does not disturb a run: names resolve a little earlier."""
 _NO_OPERATOR_NEEDED = frozenset({"HorizontalPodAutoscaler"})
 
 
@@ -48,7 +48,7 @@ class Fate(Struct, frozen=True):
     """What becomes of an object.
 
     Args:
-        why: What decides that, in plain words; empty if nothing needs saying.
+        why: The reason, in plain words; empty if it is obvious.
     """
 
     ref: ObjectRef
@@ -57,7 +57,7 @@ class Fate(Struct, frozen=True):
 
 
 def is_pod(value: Object) -> bool:
-    """Whether an object is a Pod, and not of a kind of somebody else's that is called so."""
+    """Return True for a Pod of Kubernetes, not for another group's kind of that name."""
     return (value.get("apiVersion"), value.get("kind")) == ("v1", "Pod")
 
 
@@ -69,11 +69,11 @@ def fates(
     *,
     all_go: bool = False,
 ) -> tuple[Fate, ...]:
-    """What becomes of each object of a job.
+    """Decide what becomes of each object of a job.
 
     Args:
-        live: Objects of the cluster: those of the job are found among them.
-        all_go: What the custom resource owns is deleted with it.
+        live: Objects of the cluster, the job's among them.
+        all_go: Objects of the custom resource are deleted with it.
 
     Returns:
         Rendered objects first, in their order, then live ones that are not rendered.
@@ -108,7 +108,7 @@ def fates(
 
 
 def seamless(outcomes: Iterable[Fate]) -> bool:
-    """Whether everything is taken over while the run goes on: its Pods are what is rendered."""
+    """Return True if everything is taken over while the run goes on."""
     rendered = [fate for fate in outcomes if fate.outcome not in ("kept", "left over", "useless")]
     pods = [fate for fate in rendered if fate.ref.kind in ("Pod", "Job")]
     there = all(fate.outcome in ("same", "any time") for fate in pods)
@@ -130,7 +130,7 @@ def _matched(desired: Object, live: Object, owner: Document) -> Fate:
         return Fate(step.ref, "at the end", "; ".join(step.reasons))
     changes = [change for change in step.changes if change.steps[0] != "metadata"]
     if live["kind"] in ("Pod", "Job") and changes:
-        # What may change, such as an image, restarts a container half-way through the run.
+        # A change that the API allows, such as an image, restarts a container during the run.
         return Fate(step.ref, "runs on", f"changes {some(change.path for change in changes)}")
     noticed = [change for change in changes if change.path not in _UNNOTICED]
     if live["kind"] == "ConfigMap":
@@ -145,7 +145,7 @@ def _matched(desired: Object, live: Object, owner: Document) -> Fate:
 
 
 def owned(values: Sequence[Object], kind: str, name: str) -> Iterator[Object]:
-    """The objects that go with a custom resource, those of its Jobs included."""
+    """Yield the objects of a custom resource, those of its Jobs included."""
     owners = {(kind, name)}
     places: set[int] = set()
     has_grown = True

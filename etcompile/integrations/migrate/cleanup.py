@@ -1,7 +1,7 @@
-"""A custom resource from a cluster to the document that somebody would have written.
+"""Reduce a custom resource of a cluster to the document that a user would have written.
 
 It removes what the API server, an operator or a GitOps tool has added: the status, server-side
-metadata, tracking labels and defaults. Where another number of workers runs than the document says,
+metadata, tracking labels and defaults. If another number of workers runs than the document says,
 an overlay sets that.
 """
 
@@ -21,16 +21,16 @@ from etcompile.model import Job
 
 _PRESERVED = ("name", "namespace", "labels", "annotations")
 _MEANT = frozenset({"imagePullPolicy", "restartPolicy", "serviceAccountName", "value"})
-"""Fields whose default says something that leaving them out does not: the compiler reads them."""
+"""Fields whose default is not removed, because the compiler reads them."""
 _EMPTY = ("resources", "securityContext")
-"""Fields that the API server fills in with an empty mapping."""
+"""Fields that the API server sets to an empty mapping."""
 
 
 def cleaned(document: Document, kind: Kind) -> Document:
-    """The document without what only a cluster can have written, as defaults in Pod templates.
+    """Remove what only a cluster can have written, such as defaults in Pod templates.
 
     Returns:
-        The document with other data; what is left of it stands where it stood.
+        The document with other data; remaining values have their old places.
     """
     data = as_read(document.data)
     metadata = data.get("metadata")
@@ -42,21 +42,21 @@ def cleaned(document: Document, kind: Kind) -> Document:
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata without what a server or a tool that syncs has added."""
+    """Remove metadata that a server or a GitOps tool has added."""
     plain: dict[str, Any] = {name: metadata[name] for name in _PRESERVED if name in metadata}
     if "name" not in plain and "generateName" in metadata:
         plain["generateName"] = metadata["generateName"]
     for name in ("labels", "annotations"):
         if isinstance(plain.get(name), Mapping):
-            own = {
+            rest = {
                 key: value
                 for key, value in plain[name].items()
                 if key.startswith("etcompile.dev/") or not key.startswith(PREFIXES)
             }
-            if name == "labels" and own.get("app.kubernetes.io/managed-by") == "Helm":
-                own.pop("app.kubernetes.io/managed-by")
-            plain[name] = own
-            if not own:
+            if name == "labels" and rest.get("app.kubernetes.io/managed-by") == "Helm":
+                rest.pop("app.kubernetes.io/managed-by")
+            plain[name] = rest
+            if not rest:
                 del plain[name]
     return plain
 
@@ -65,7 +65,7 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_template(template: Any) -> Any:
-    """A Pod template without defaults of the API server."""
+    """Remove defaults of the API server from a Pod template."""
     if not isinstance(template, Mapping):
         return template
     plain = {key: value for key, value in template.items() if key != "status"}
@@ -87,7 +87,7 @@ def _without_defaults(path: tuple[str, ...], value: Mapping[str, Any]) -> dict[s
             if inner or not (key in _EMPTY or below):
                 plain[key] = inner
         elif isinstance(below, list):
-            # Nothing but defaults is still an item.
+            # An item that consists of defaults stays an item.
             plain[key] = [
                 (_without_defaults((*field, f"[{place}]"), item) or item)
                 if isinstance(item, Mapping)
@@ -110,10 +110,10 @@ def _without_defaults(path: tuple[str, ...], value: Mapping[str, Any]) -> dict[s
 def workers(
     document: Document, kind: Kind, job: Job, intents: Sequence[Document]
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """The overlay's patch with which a job has as many workers as run, if any, and notes.
+    """Return the overlay's patch with the running number of workers, if it differs, and notes.
 
     The status may list other workers than the spec has, because intents have scaled the job or
-    workers are missing. Then the overlay sets the number.
+    workers are missing.
     """
     running = value_at(document.data, kind.operator.workers) if kind.operator else None
     count = len(running) if isinstance(running, list) else 0

@@ -1,7 +1,7 @@
-"""What becomes of a job's objects to instructions for people, in Markdown.
+"""Write instructions for people that hand a job over, in Markdown.
 
-The text is `templates/migrate/handover.md`. It writes out each command so that it can be copied,
-says why it is needed, and warns of what will restart before anything is done.
+The template is `templates/migrate/handover.md`. It writes out each command so that it can be
+copied, says why it is needed, and warns of restarts before anything is done.
 """
 
 import itertools
@@ -39,7 +39,7 @@ _AFTERWARDS: dict[Outcome, str] = {
     "runs on": "cannot become that of the next run: delete it",
     "left over": "is not rendered: delete it",
 }
-"""The same where no run goes on."""
+"""The same if no run goes on."""
 _ORDER: tuple[Outcome, ...] = tuple(_MEANING)
 _KEEPING = {
     "Argo CD": "the annotation `argocd.argoproj.io/sync-options: Prune=false`",
@@ -49,7 +49,7 @@ _KEEPING = {
     "kapp": "the annotation `kapp.k14s.io/delete-strategy: orphan`",
     "inventory": "the annotation `cli-utils.sigs.k8s.io/on-remove: keep`",
 }
-"""How a tool is told to leave an object alone that goes from Git."""
+"""How to make each tool leave an object alone that was deleted in Git."""
 _MARK = "its own mark"
 
 
@@ -57,8 +57,8 @@ class Handover(Struct, frozen=True):
     """A job that leaves its operator.
 
     Args:
-        live: Its document, as it came.
-        spec: Its document, clean.
+        live: Its document in the cluster.
+        spec: Its document, cleaned.
         patch: The overlay's patch of its document.
         scalers: Its scale intents in the cluster, as kubectl names them.
         files: The files of its spec, and of its runtime.
@@ -78,9 +78,8 @@ class Handover(Struct, frozen=True):
 
 
 def instructions(handovers: Sequence[Handover], *, overlay: bool) -> str:
-    """The hand-over of jobs, step by step."""
     texts = (text("migrate/handover.md", **_values(each, overlay=overlay)) for each in handovers)
-    # What does not apply leaves blank lines.
+    # Steps that do not apply leave blank lines.
     return re.sub(r"\n{3,}", "\n\n", "\n".join(texts)).rstrip("\n") + "\n"
 
 
@@ -140,14 +139,14 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
 
 
 def _state(document: Document, job: Job) -> State:
-    """How far a job's run is, according to its custom resource.
+    """Return the state of a job's run according to its custom resource.
 
     All operators write a condition whose type names the state, and some a phase as well. It is
     `pending` if it never started, and `running` in doubt: that mistake does the least harm.
     """
     status = document.data.get("status")
     status = status if isinstance(status, Mapping) else {}
-    # Not `objects.condition`, which reads what an API server has sent: a file may hold anything.
+    # Not `objects.condition`, which relies on the types of an API server: this may be a file.
     conditions = status.get("conditions")
     conditions = conditions if isinstance(conditions, list) else []
     true = {
@@ -164,7 +163,7 @@ def _state(document: Document, job: Job) -> State:
 
 
 def _table(fates: Sequence[Fate], now: State) -> Iterator[dict[str, str]]:
-    """What becomes of the objects, a row for those of a kind that have that in common."""
+    """Yield a row for all objects of a kind with the same fate."""
     meanings = _MEANING if now == "running" else _AFTERWARDS
     in_order = sorted(fates, key=lambda f: (_ORDER.index(f.outcome), f.ref.kind, f.why))
     for (kind, outcome, why), group in itertools.groupby(

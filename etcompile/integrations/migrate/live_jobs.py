@@ -1,6 +1,6 @@
-"""A job's name to the objects that a cluster has of it, as a dump would hold them.
+"""Read the objects of a job from a cluster, as a dump would contain them.
 
-No other part of `migrate` talks to a cluster. Secrets are not read at all.
+No other part of `migrate` connects to a cluster. Secrets are not read at all.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _KINDS = (
     ("batch/v1", "Job"),
     ("autoscaling/v2", "HorizontalPodAutoscaler"),
 )
-"""What operators make of a job; Secrets are not read."""
+"""Objects that operators create for a job."""
 
 
 class UnknownKindError(Exception):
@@ -28,10 +28,10 @@ class UnknownKindError(Exception):
 
 
 def job_of(cluster: Cluster, named: str) -> list[dict[str, Any]]:
-    """A job, its scale intents and the objects that it owns.
+    """Read a job, its scale intents and the objects that it owns.
 
     Args:
-        cluster: The cluster; its namespace is where the job is.
+        cluster: The cluster; its namespace is the job's.
         named: `KIND/NAME`; the kind in any case, with a version where several have the name.
 
     Raises:
@@ -57,16 +57,16 @@ def job_of(cluster: Cluster, named: str) -> list[dict[str, Any]]:
         intents = [o for each in scalers for o in _listed(cluster, each.api_version, each.name)]
         path = ("spec", "selector", "name")
         intents = [intent for intent in intents if value_at(intent, path) == name]
-        own = kind.operator.makes if kind.operator else ()
+        more = kind.operator.makes if kind.operator else ()
         objects = [
-            o for version, type_ in (*_KINDS, *own) for o in _listed(cluster, version, type_)
+            o for version, type_ in (*_KINDS, *more) for o in _listed(cluster, version, type_)
         ]
         return [job, *intents, *(dict(value) for value in owned(objects, kind.name, name))]
     raise UnknownKindError(f"there is no {kinds[0].name} '{name}' in '{cluster.namespace}'")
 
 
 def _listed(cluster: Cluster, api_version: str, kind: str) -> list[dict[str, Any]]:
-    """The objects of a kind; none where the cluster does not know it."""
+    """List the objects of a kind; none if the cluster does not know it."""
     try:
         return list(cluster.list(cluster.resource(api_version, kind)).items)
     except ClusterError as error:

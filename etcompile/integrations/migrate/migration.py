@@ -1,7 +1,7 @@
-"""Documents of a cluster to the files of a hand-over: specs, overlay and instructions.
+"""Turn documents of a cluster into the files of a hand-over: specs, overlay and instructions.
 
-`migrated` strings the parts together: `cleanup` says what was asked for, `workers` what runs,
-`adoption` what becomes of each object, and `handover` what to do.
+`migrated` combines the parts: `cleanup` restores the spec, `workers` the running number of workers,
+`adoption` decides what becomes of each object, and `handover` writes the instructions.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ _OVERLAY_HEAD = (
     "# the spec, you need it no longer.\n"
 )
 _SCALED_JOB = (("spec", "selector", "name"), ("spec", "ownerJob"))
-"""Where a scale intent names its job."""
+"""The fields in which a scale intent names its job."""
 
 
 class Migrated(Struct, frozen=True):
@@ -53,7 +53,7 @@ class Migrated(Struct, frozen=True):
 
 
 def migrated(documents: Iterable[Document], options: Options | None = None) -> Migrated:
-    """The files with which etcompile takes jobs over from their operator.
+    """Return the files with which etcompile takes jobs over from their operator.
 
     Args:
         documents: Custom resources as a cluster returns them, their scale intents, and objects
@@ -83,7 +83,7 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     objects = [other for other in objects if not is_runtime(other)]
     problems: list[Diagnostic] = []
     for document in objects:
-        # What follows relies on these types, as on those of what a cluster returns.
+        # The code below relies on these types, as objects of a cluster have them.
         mistyped = kubernetes.check_metadata(document, version)
         problems += mistyped or kubernetes.check_types(document, version)
     if problems:
@@ -131,7 +131,7 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
 def _overlay(
     handovers: Sequence[Handover], others: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """The overlay that preserves names and numbers of what runs; None if none is needed."""
+    """Return the overlay that preserves names and numbers of the run; None if none is needed."""
     overlay: dict[str, Any] = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
     secrets = {name for handover in handovers if (name := _secret(handover.job, others))}
     if len(secrets) == 1:
@@ -147,7 +147,7 @@ def _overlay(
 
 
 def _secret(job: Job, others: Sequence[Mapping[str, Any]]) -> str | None:
-    """The Secret that the running Pods take their keys from, if it is another than rendered."""
+    """Return the Secret with the keys of the running Pods, if it is not the rendered one."""
     ssh = job.credentials
     if ssh is None:
         return None
@@ -189,7 +189,7 @@ def _files(
     for name, handover in zip(names, handovers, strict=True):
         files[name] = _SPEC.format(handover.live) + to_yaml(handover.spec.data)
         job, operator = handover.job, handover.kind.operator
-        own = [file for file, runtime in runtimes.items() if runtime is handover.runtime]
+        its = [file for file, runtime in runtimes.items() if runtime is handover.runtime]
         objects = [
             value
             for group in compilation.groups
@@ -198,7 +198,7 @@ def _files(
         ]
         all_go = operator is not None and operator.generates_names
         outcomes = fates(objects, others, handover.live, job, all_go=all_go)
-        complete.append(structs.replace(handover, files=(name, *own), fates=outcomes))
+        complete.append(structs.replace(handover, files=(name, *its), fates=outcomes))
     for name, runtime in runtimes.items():
         head = f"# The {runtime.kind} that the job runs with.\n"
         files[name] = head + to_yaml(runtime.data)
@@ -209,7 +209,7 @@ def _files(
 
 
 def _names(handovers: Sequence[Handover]) -> list[str]:
-    """A name for each job's file: the job's, with more where two jobs share it."""
+    """Name each job's file after the job, with its kind and namespace if two jobs share a name."""
     plain = [handover.job.name for handover in handovers]
     names = []
     for handover in handovers:
@@ -221,10 +221,10 @@ def _names(handovers: Sequence[Handover]) -> list[str]:
 
 
 def written(folder: Path, files: Mapping[str, str]) -> list[Diagnostic]:
-    """Writes the files of a hand-over into a folder, all of them or none.
+    """Write the files of a hand-over into a folder, all of them or none.
 
     Returns:
-        An error for each file that is in the way, or cannot be written.
+        An error for each file that already exists, or cannot be written.
     """
     contents = {name: text.encode() for name, text in files.items()}
     problems = refused(folder, contents)

@@ -1,7 +1,7 @@
-"""The runtimes of running TrainJobs, as Trainer noted them when each job began.
+"""Find the runtimes of running TrainJobs, as Trainer recorded them when each job began.
 
 Trainer copies the runtime into a ConfigMap at the first reconcile and reads only that from then on
-(reference/trainer-v2.md 4, step 1). So the copy is what runs, even if the runtime has changed.
+(reference/trainer-v2.md 4, step 1). So the run uses the copy, even if the runtime has changed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,17 +17,17 @@ from etcompile.load import Document, parse
 
 _SNAPSHOT = "{}-runtime-snapshot"
 _DEFAULTS = {"replicas": 1, "groupName": "default"}
-"""Of a replicatedJob, by the runtime's CRD."""
+"""The CRD's defaults of a replicatedJob."""
 _EMPTY = ("metadata", "resources", "securityContext", "status")
-"""Fields that hold nothing where nobody wrote them."""
+"""Fields that the server sets to an empty mapping."""
 
 
 class Merged(Struct, frozen=True):
     """Jobs as they are compiled, each TrainJob with its runtime.
 
     Args:
-        runtimes: The runtime of each to be written; None for none.
-        notes: What is to be said of each runtime; empty for nothing.
+        runtimes: The runtime of each job that is to be written; None for none.
+        notes: A note on each runtime; empty for none.
     """
 
     whole: tuple[Document, ...]
@@ -37,12 +37,12 @@ class Merged(Struct, frozen=True):
 
 
 def merged(specs: Sequence[Document], others: Sequence[Document], version: str) -> Merged:
-    """Jobs with the runtimes that they run with.
+    """Merge jobs with the runtimes of their runs.
 
     Args:
         specs: The documents of jobs, of any kinds, without what a cluster adds.
-        others: Everything else of the input: ConfigMaps in which Trainer noted a runtime, and
-            runtimes themselves, which count where there is no note.
+        others: The rest of the input: ConfigMaps in which Trainer recorded a runtime, and
+            runtimes themselves, which count if there is no record.
     """
     diagnostics: list[Diagnostic] = []
     of_input = [_cleaned(document) for document in others if is_runtime(document)]
@@ -64,7 +64,7 @@ def merged(specs: Sequence[Document], others: Sequence[Document], version: str) 
                     f" {'the one of the input' if runtime else shipped}"
                 )
         if runtime is not None:
-            # What several jobs have is written once.
+            # Jobs share a runtime file if their runtimes are equal.
             runtime = next((there for there in known if there.data == runtime.data), runtime)
             known += [] if any(runtime is there for there in known) else [runtime]
         runtimes.append(runtime)
@@ -77,7 +77,7 @@ def merged(specs: Sequence[Document], others: Sequence[Document], version: str) 
 def _noted(
     job: Document, others: Iterable[Document]
 ) -> tuple[Document | None, tuple[Diagnostic, ...]]:
-    """The runtime that Trainer noted for a job; None if there is no note."""
+    """Return the runtime that Trainer recorded for a job, or None."""
     for document in others:
         here = (document.namespace or "default") == (job.namespace or "default")
         if document.kind != "ConfigMap" or document.name != _SNAPSHOT.format(job.name) or not here:

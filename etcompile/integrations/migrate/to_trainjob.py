@@ -1,7 +1,7 @@
-"""Jobs of the Training Operator to the files of TrainJobs, each with a TrainingRuntime.
+"""Convert jobs of the Training Operator to TrainJobs, each with a TrainingRuntime.
 
-This is for those whose clusters change to Trainer. What has no counterpart there is reported with
-its place.
+This is for clusters that change to Trainer. Fields that have no counterpart there are reported with
+their places.
 
 All nodes get one template: the master's, or the workers' if there is no master. It goes into the
 runtime, because a TrainJob has no template (reference/trainer-v2.md 2). So do the variables that
@@ -40,40 +40,40 @@ _REFUSED: Mapping[str, str] = {
 _LONGEST_POD = 63
 """The longest name of a Pod that JobSet lets a Job have."""
 _SUFFIX = "-abcde"
-"""What the Job controller adds to it, as long as that is."""
+"""A suffix as long as the one that the Job controller adds."""
 _RESTARTS = {
     "Always": "it becomes OnFailure: a container that has succeeded is not started again",
     "ExitCode": "it becomes Never: each failure of a Pod counts, whatever its exit code",
 }
 _FOR_EVER = 2**31 - 1
-"""The backoffLimit of what restarts for ever."""
+"""The backoffLimit of Pods that always restart."""
 _OF_A_JOB = 6
-"""The backoffLimit of a Job that says none."""
+"""The default backoffLimit of a Job."""
 _ADDRESSES = frozenset({"MASTER_PORT", "MASTER_ADDR", "WORLD_SIZE", "RANK"})
-"""What the operator sets in a PyTorchJob with a master only (training-operator-pytorchjob.md 1)."""
+"""Set by the operator in a PyTorchJob with a master only (training-operator-pytorchjob.md 1)."""
 _RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
 _TRAINER = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-"""The metadata of the replicatedJob that a TrainJob's fields are for."""
+"""The metadata of the replicatedJob that the fields of a TrainJob apply to."""
 _MANAGERS = (None, "kubeflow.org/training-operator")
 _POLICIES: Mapping[str, tuple[Framework, str]] = {
     "PyTorchJob": (pytorchjob.FRAMEWORK, "torch"),
     "JAXJob": (jaxjob.FRAMEWORK, "jax"),
     "XGBoostJob": (xgboostjob.FRAMEWORK, "xgboost"),
 }
-"""By kind, the row of its frontend, and Trainer's policy for it."""
+"""By kind: the row of its frontend, and Trainer's policy for it."""
 
 
 class _OperatorJob(Struct, frozen=True):
     """A job of the Training Operator that is to become a TrainJob.
 
     Args:
-        name: The name, which its TrainJob and its runtime have, too.
+        name: The name of the job, its TrainJob and its runtime.
         policy: Trainer's policy for its framework.
         replicas: Its replica types, the first node's first.
         first: The replica type whose template all nodes get.
         restart: The restartPolicy of that one.
         processes: The processes of a node: a number, or how to find it.
-        annotations: Its own, and none of its Pods.
+        annotations: The job's, not its Pods'.
     """
 
     document: Document
@@ -89,16 +89,16 @@ class _OperatorJob(Struct, frozen=True):
 
 
 def to_trainjobs(documents: Sequence[Document], options: Options | None = None) -> Migrated:
-    """The files of TrainJobs that do what jobs of the Training Operator do.
+    """Convert jobs of the Training Operator to the files of TrainJobs.
 
     Args:
         documents: Jobs of `kubeflow.org/v1`, or of an older version.
 
     Returns:
         NAME.yaml and NAME-runtime.yaml of each job; none if one was refused. The diagnostics say
-        what does not carry over.
+        what is lost.
     """
-    # What Kueue starts in another cluster has to compile, too.
+    # A job that Kueue starts in another cluster has to compile, too.
     options = structs.replace(options or Options(), ignore_managed_by=True)
     files: dict[str, str] = {}
     diagnostics: list[Diagnostic] = []
@@ -137,7 +137,7 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
     rest = f"-{MAIN}-0-{max(count, 1) - 1}{_SUFFIX}"
     most = _LONGEST_POD - len(rest)
     if len(job.name) > most:
-        # Trainer would say so in an Event only (defect T13).
+        # Trainer would report it in an Event only (defect T13).
         reason = f"a Pod would be called {job.name}{rest}, and JobSet takes {_LONGEST_POD}"
         reason += f" characters: the job's name may have {most}, and has {len(job.name)}"
         return Migrated({}, (*diagnostics, _refusal(document, ("metadata", "name"), reason)))
@@ -162,7 +162,7 @@ def _refusal(document: Document, path: ValuePath, reason: str) -> Diagnostic:
 def _lost(
     job: _OperatorJob, path: ValuePath, reason: str, advice: str, name: str | None = None
 ) -> Diagnostic:
-    """That a field does not carry over; it is called by its path, or by `name`.
+    """Report that a field is lost; it is called by its path, or by `name`.
 
     Args:
         advice: What to do; `NAME` in it is the job's.
@@ -189,7 +189,7 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
             )
     mains = (each for each in containers if each["name"] == job.framework.container)
     main: Mapping[str, Any] = next(mains, {})
-    # With a GPU, what Trainer says without a number is auto, too.
+    # With a GPU, Trainer's default is auto, too.
     same = job.processes != "cpu" and gpus(main) > 0
     if job.policy == "torch" and not job.processes.isdecimal() and not same:
         yield _lost(
@@ -257,7 +257,7 @@ def _lost_of_job(job: _OperatorJob) -> Iterator[Diagnostic]:
 
 
 def _lost_of_workers(job: _OperatorJob) -> Iterator[Diagnostic]:
-    """What differs between master and workers, of which Trainer makes Pods of one template."""
+    """Report differences between master and workers: Trainer has one template for all."""
     (master, first), (worker, second) = job.replicas.items()
     at: ValuePath = ("spec", job.framework.types, worker)
     yield _lost(
@@ -278,7 +278,7 @@ def _lost_of_workers(job: _OperatorJob) -> Iterator[Diagnostic]:
 
 
 def _differences(one: Any, other: Any, path: ValuePath = ()) -> Iterator[ValuePath]:
-    """The paths at which two JSON values differ, the outermost that says it."""
+    """Yield the outermost paths at which two JSON values differ."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in dict.fromkeys((*other, *one)):
             yield from _differences(one.get(key), other.get(key), (*path, key))
@@ -337,19 +337,19 @@ def _converted(job: _OperatorJob) -> tuple[dict[str, Any], dict[str, Any]]:
         spec["managedBy"] = manager
     namespace = job.document.namespace
     metadata = {"name": job.name, **({"namespace": namespace} if namespace else {})}
-    own = {
+    marks = {
         "labels": job.document.data["metadata"].get("labels"),
         "annotations": {k: v for k, v in job.annotations.items() if not _is_foreign(k)},
     }
     train_job = {
         "apiVersion": RUNTIME_VERSION,
         "kind": "TrainJob",
-        "metadata": metadata | {name: values for name, values in own.items() if values},
+        "metadata": metadata | {name: values for name, values in marks.items() if values},
         "spec": spec,
     }
     limit = run_policy.get("backoffLimit")
     if limit is None:
-        # With ExitCode some failures end the job: for ever would be wrong, so it is a Job's own 6.
+        # With ExitCode some failures end the job: restart as often as a Job does by default.
         limit = {"Never": 0, "ExitCode": _OF_A_JOB}.get(job.restart, _FOR_EVER)
     pods = {"backoffLimit": limit, "template": _pod_template(job, nodes)}
     part = {"name": MAIN, "template": {"metadata": _TRAINER, "spec": pods}}
@@ -375,9 +375,9 @@ def _pod_template(job: _OperatorJob, nodes: int) -> dict[str, Any]:
         if container["name"] == job.framework.container:
             # Without a master the operator sets no address: the container's own stay.
             stay = job.policy == "torch" and "Master" not in job.replicas
-            own = {entry["name"] for entry in env} & _ADDRESSES if stay else set()
+            addresses = {entry["name"] for entry in env} & _ADDRESSES if stay else set()
             free = [entry for entry in env if entry["name"] not in RESERVED.get(job.policy, ())]
-            added = [entry for entry in ours if entry["name"] not in own]
+            added = [entry for entry in ours if entry["name"] not in addresses]
             changes = {"name": MAIN, "env": merged_variables(free, added)}
         containers.append(_with_named_ports({**container, **changes}))
     restart = "OnFailure" if job.restart in ("OnFailure", "Always") else "Never"
@@ -388,7 +388,7 @@ def _pod_template(job: _OperatorJob, nodes: int) -> dict[str, Any]:
 
 
 def _with_named_ports(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A container whose ports all have names: of Trainer, one without is any other (defect T6)."""
+    """Name all ports of a container: Trainer confuses ports without names (defect T6)."""
     names = {port.get("name") for port in container.get("ports") or ()}
     if None not in names:
         return container
@@ -403,7 +403,7 @@ def _with_named_ports(container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _variables(job: _OperatorJob, nodes: int) -> Iterator[dict[str, Any]]:
-    """What the Training Operator sets in a container, and Trainer does not."""
+    """Yield the variables that the Training Operator sets in a container, and Trainer does not."""
     leader = f"{job.name}-{MAIN}-0-0.{job.name}"
     yield {"name": "PYTHONUNBUFFERED", "value": "1"}
     if job.policy == "xgboost" and nodes > 1:
