@@ -1,16 +1,16 @@
-"""The command line: thin commands around the compiler and `etcompile.operations`, a module each.
+"""Run the command line: thin commands around the compiler and `etcompile.operations`.
 
-Data goes to standard output, talk to standard error; exit codes are those of
-`etcompile.exitcodes`.
+Each command is a module. Data goes to standard output, messages to standard error; exit codes are
+those of `etcompile.exitcodes`.
 """
 
 import sys
 
 
 def main() -> None:
-    """Runs the command line.
+    """Run the command line.
 
-    What it takes is imported here, so that Ctrl-C ends it in the same way from the first moment.
+    Its imports are in here, so that Ctrl-C ends it in the same way from the first moment.
     """
     try:
         from etcompile.cli.main import main as run
@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def krm_function() -> None:
-    """Runs `etcompile krm` as a program of its own, which is what a functionConfig can name."""
+    """Run `etcompile krm` as a separate program, which a functionConfig can name."""
     sys.argv[1:1] = ["krm"]
     main()
 

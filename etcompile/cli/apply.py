@@ -1,4 +1,4 @@
-"""`etcompile apply`: job specifications, or a plan, to what a cluster holds."""
+"""Apply job specifications, or a plan, to a cluster (`etcompile apply`)."""
 
 import contextlib
 from pathlib import Path
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from etcompile.compiler import Compilation
 
 _OF_APPLY = {"form", "color", "quiet", "strict", "ignore", "namespace", "adopt", "take_ownership"}
-"""Options of compiling and of rights that count for a plan of `diff`, too."""
+"""Options of compiling and of rights that also apply to a plan of `diff`."""
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ def command(ctx: click.Context, options: _Options) -> None:
             if options.form == "text":
                 report(findings, options)
             else:
-                session.unreported = findings  # a form for machines is one document, at the end
+                session.unreported = findings  # JSON and SARIF are one document, at the end
         where = structs.replace(options.cluster, context=context)
         with where.connect(namespace, notice=session.shown.repeat) as cluster:
             rights = structs.replace(options.rights.rights(), drain=options.drain)
@@ -103,7 +103,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 
 def _plan_file(paths: tuple[str, ...]) -> str | None:
-    """The one path if it is a plan's."""
+    """Return the only path if it is a plan's."""
     if len(paths) == 1 and paths[0].endswith(".json") and Path(paths[0]).is_file():
         from etcompile.plan.plan_file import is_plan
 

@@ -1,4 +1,4 @@
-"""`etcompile argocd`: the commands of its config management plugin, and what installs it."""
+"""Run as Argo CD's config management plugin, and write what installs it (`etcompile argocd`)."""
 
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ class _GenerateOptions(CompileOptions, frozen=True, kw_only=True):
 
 
 class _Plugin(CompilingCommand):
-    """A command that takes options from the variables of Argo CD, too."""
+    """A command that also takes options from the variables of Argo CD."""
 
     def repository(self) -> str:
         from etcompile.integrations.argocd_plugin import repository
@@ -46,13 +46,13 @@ class _Plugin(CompilingCommand):
         from etcompile.check import kubernetes
         from etcompile.integrations.argocd_plugin import ParameterError, Request, request
 
-        wanted = Request()
+        requested = Request()
         try:
-            wanted = ctx.obj = request(os.environ, Path.cwd(), kubernetes.versions())
-            ctx.meta[INPUTS] = wanted.paths
+            requested = ctx.obj = request(os.environ, Path.cwd(), kubernetes.versions())
+            ctx.meta[INPUTS] = requested.paths
         except ParameterError as error:
-            ctx.obj = error  # reported when it is known how to report
-        return super().parse_args(ctx, [*args, *wanted.words])
+            ctx.obj = error  # reported once the output format is known
+        return super().parse_args(ctx, [*args, *requested.words])
 
 
 @subcommand("generate", _GenerateOptions, cls=_Plugin, group=command)
@@ -66,27 +66,27 @@ def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
     """
     from etcompile.integrations.argocd_plugin import ParameterError, request
 
-    wanted = ctx.obj
-    if isinstance(wanted, ParameterError):
-        raise wanted
+    requested = ctx.obj
+    if isinstance(requested, ParameterError):
+        raise requested
     if "kubernetes-version" in of(ctx).settings:
-        # What the repository says counts before what the destination happens to be.
-        wanted = request(os.environ, Path.cwd(), ())
+        # The version in the repository takes precedence over the destination's.
+        requested = request(os.environ, Path.cwd(), ())
     chosen = bounded(ctx, compiler_options(options))
     chosen = structs.replace(
         chosen,
-        overlays=(*wanted.first, *chosen.overlays, *wanted.last),
-        default_namespace=wanted.namespace,
+        overlays=(*requested.first, *chosen.overlays, *requested.last),
+        default_namespace=requested.namespace,
     )
-    compilation = compiled(wanted.paths or options.paths or ["."], chosen, options)
+    compilation = compiled(requested.paths or options.paths or ["."], chosen, options)
     findings = list(compilation.findings)
     if compilation.ok and not any(group.objects for group in compilation.groups):
-        # With pruning on, this would delete everything.
+        # With pruning on, an empty output would delete everything.
         findings.append(diagnose(codes.NOTHING_RENDERED, None))
     if refuses(findings, options):
         raise RefusedError(findings)
     report(findings, options)
-    # In pieces: Argo CD uses nothing of a plugin that fails on the way.
+    # In pieces: Argo CD discards the output of a plugin that fails half-way.
     for text in emit.blocks(compilation.in_order(), compilation.sources):
         write(text)
 
@@ -101,12 +101,12 @@ def _discover() -> None:
     from etcompile.integrations.argocd_plugin import ParameterError, job_files, repository, request
     from etcompile.load import Boundary
 
-    # The variable is there as soon as the Application has a plugin section, even an empty one.
+    # The variable exists as soon as the Application has a plugin section, even an empty one.
     named = "ARGOCD_APP_PARAMETERS" in os.environ
     try:
         paths = request(os.environ, Path.cwd(), ()).paths if named else ()
     except ParameterError:
-        paths = ()  # generate says what is wrong
+        paths = ()  # generate reports the error
     boundary = Boundary(str(repository(Path.cwd(), os.environ)))
     for file in job_files(paths or ["."], boundary, marked=not named):
         click.echo(file)

@@ -1,4 +1,4 @@
-"""`etcompile capacity`: what a cluster has, in a file; and `--capacity` of other commands."""
+"""Write down what a cluster has (`etcompile capacity`), and run `--capacity` of other commands."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def capacity_of(
     compilation: "Compilation", chosen: CapacityOptions
 ) -> "tuple[list[JobCapacity], Snapshot | None]":
-    """Whether compiled jobs fit what `--capacity` names; what is no cluster refuses the run."""
+    """Return whether compiled jobs fit the cluster or file of `--capacity`."""
     from etcompile.operations import cluster_capacity
 
     shot, name = None, chosen.capacity or ""

@@ -1,4 +1,4 @@
-"""`etcompile check`: everything render would refuse or warn about, advice about training, fixes."""
+"""Report errors, warnings and advice on job files, and fix them (`etcompile check`)."""
 
 import os
 import sys
@@ -61,7 +61,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     paths: Sequence[str] = options.paths
     chosen = compiler_options(options)
     if options.with_folder:
-        # pre-commit names the files that changed, and leaves out the job of a new scale intent.
+        # pre-commit names the files that changed, without the job of a new scale intent.
         paths = [*paths]
         for file in map(Path, options.paths):
             others = sorted(file.parent.iterdir()) if file.is_file() else ()
@@ -92,7 +92,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         compilation = structs.replace(
             compilation, diagnostics=(*compilation.diagnostics, *problems)
         )
-    # Standard output may hold a patch, or the text that came on standard input.
+    # Standard output may contain a patch, or the corrected standard input.
     report(findings, options, are_data=not (options.diff or is_piped))
     fixes = [finding.fix for finding in findings if finding.fix]
     if notices(options) and fixes:
@@ -134,7 +134,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 def _corrected(
     paths: Sequence[str], chosen: Options, options: _Options
 ) -> tuple[Compilation, bool]:
-    """What the files compile to, corrected if that is wanted; whether a patch was written."""
+    """Compile the files, corrected if requested; return whether a patch was written, too."""
     files: Sequence[FixedFile] = ()
     if options.fix or options.diff:
         from etcompile.fixes import fixed_files
@@ -155,7 +155,7 @@ def _corrected(
 
 
 def _written(file: "FixedFile", options: _Options) -> Sequence[Diagnostic]:
-    """Writes a file and says what is corrected, unless somebody else has changed it, or may not."""
+    """Write a fixed file and report it, unless it is read-only or has changed since."""
     from etcompile.emit.files import write_file
 
     name = "standard input"
@@ -185,7 +185,7 @@ def _written(file: "FixedFile", options: _Options) -> Sequence[Diagnostic]:
 def _show_patches(files: Iterable["FixedFile"]) -> None:
     for file in files:
         before, after = (text.decode(errors="replace") for text in (file.before, file.after))
-        # git apply wants names as seen from the working directory.
+        # git apply takes names relative to the working directory.
         path = os.path.normpath(file.file)
         below = os.path.relpath(path)
         name = path if below.startswith(os.pardir) else below
@@ -197,12 +197,12 @@ def _show_patches(files: Iterable["FixedFile"]) -> None:
 
 
 def _patch(name: str, before: str, after: str) -> list[str]:
-    """The difference of two texts, as `git apply` reads it."""
+    """Return the difference of two texts, as `git apply` reads it."""
     import difflib
 
     from etcompile.fixes import lines_of
 
-    # A tab ends a name that has blanks.
+    # A tab ends a name with blanks.
     name = f"{name}\t" if " " in name else name
     return [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

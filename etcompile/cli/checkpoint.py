@@ -1,4 +1,4 @@
-"""`etcompile checkpoint`: asks the commands of a job that runs for a checkpoint."""
+"""Ask the commands of a running job for a checkpoint (`etcompile checkpoint`)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""click as this command line uses it: commands, and parameters that are declared once.
+"""Adapt click to this command line: commands, and parameters that are declared once.
 
 The parameters of a command are the fields of a frozen struct:
 
@@ -9,11 +9,11 @@ The parameters of a command are the fields of a frozen struct:
     @subcommand("logs", _Options)
     def command(ctx: click.Context, options: _Options) -> None: ...
 
-What the type of a field says is not repeated: a `bool` is a flag, a tuple is an option that may be
-repeated, a `Literal` is a choice, and what is not `| None` and has no default is required. A
-`setting` may stand in `etcompile.toml` too, and is checked there as on the command line; its help
-is the description in `schemas/configuration.json`. A field that is a struct is a group of options
-that several commands take.
+The type of a field decides: a `bool` is a flag, a tuple is an option that may be repeated, a
+`Literal` is a choice, and a field that is not `| None` and has no default is required. A `setting`
+may also be in `etcompile.toml`, and is checked there as on the command line; its help is the
+description in `schemas/configuration.json`. A field that is a struct is a group of options that
+several commands take.
 """
 
 import functools
@@ -43,7 +43,7 @@ _SECTIONS = {
     "GitOps": "--profile",
     "Diagnostics": "--strict --ignore --output-format --color --quiet",
 }
-"""The flags by section, both in the order in which they are shown."""
+"""The flags by section, in the order of `--help`."""
 _SECTION_OF = {flag: title for title, flags in _SECTIONS.items() for flag in flags.split()}
 OTHER = "Other options"
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -51,7 +51,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """The end of an error: ` Did you mean 'render'?`; empty if no known name is near."""
+    """Return the end of an error: ` Did you mean 'render'?`; empty if no known name is near."""
     from etcompile.diagnostics.spelling import closest
 
     near = closest(name, known)
@@ -59,7 +59,7 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 
 
 def refuse_without(needed: str, *names: str) -> None:
-    """Refuses options that the command line has, since they count only with the option `needed`."""
+    """Refuse options of the command line that have no effect without the option `needed`."""
     ctx = click.get_current_context()
     for param in ctx.command.params:
         source = ctx.get_parameter_source(param.name or "")
@@ -68,7 +68,7 @@ def refuse_without(needed: str, *names: str) -> None:
 
 
 def released_image(name: str) -> str:
-    """Return the image of this release; a version that is none asks for `--image`."""
+    """Return the image of this release; a version that is no release asks for `--image`."""
     if not IS_RELEASE:
         raise click.UsageError(
             f"etcompile {__version__} is not a release, and only releases have images: build one"
@@ -79,7 +79,7 @@ def released_image(name: str) -> str:
 
 
 class Group(click.Group):
-    """A group that names the command that was probably meant.
+    """A group that suggests a command when none has the name.
 
     Args:
         synonyms: Words of kubectl, Helm and Terraform, each with the command for it here.
@@ -90,7 +90,6 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the arguments name; a usage error names the nearest."""
         known = self.list_commands(ctx)
         if not (args[0] in known or args[0].startswith("-") or ctx.resilient_parsing):
             meant = self.synonyms.get(args[0])
@@ -100,7 +99,7 @@ class Group(click.Group):
 
 
 class Command(click.Command):
-    """A command with `--dry-run` and settings as this command line has them."""
+    """A command with this command line's rules for `--dry-run` and settings."""
 
     def make_context(
         self,
@@ -109,13 +108,13 @@ class Command(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """The context; `--dry-run` alone is `--dry-run=client`, and never takes the next word."""
+        """Read `--dry-run` alone as `--dry-run=client`: it never takes the next word."""
         end = args.index("--") if "--" in args else len(args)
         words = [f"{word}=client" if word == "--dry-run" else word for word in args[:end]]
         return super().make_context(info_name, words + args[end:], parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments that are left; a flag that is a hidden setting says where it belongs."""
+        """Parse the arguments; the error for a flag that is a hidden setting names its place."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -128,10 +127,9 @@ class Command(click.Command):
 
 
 class SectionedCommand(Command):
-    """A command whose help has its options in sections."""
+    """A command whose help shows its options in sections."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options, each under the title of its section."""
         order = [*_SECTION_OF]
         sections: dict[str, list[tuple[int, tuple[str, str]]]] = {}
         for param in self.get_params(ctx):
@@ -145,21 +143,21 @@ class SectionedCommand(Command):
 
 
 def section_of(param: click.Parameter) -> str:
-    """The title of the section that an option belongs to."""
     return next((_SECTION_OF[flag] for flag in param.opts if flag in _SECTION_OF), OTHER)
 
 
 T = TypeVar("T", bound=Struct)
 OVERRIDES = f"{__name__}.overrides"
-"""Where a command keeps the settings of `--config KEY=VALUE`, which count before the file's."""
+"""Key in `ctx.meta` of the settings of `--config KEY=VALUE`, which override the file's."""
 
 
 class Setting(click.Option):
-    """A setting of `etcompile.toml`; where it is hidden, `--config KEY=VALUE` is its only flag.
+    """A setting of `etcompile.toml`; if it is hidden, `--config KEY=VALUE` is its only flag.
 
     Args:
-        is_file: Its value is a file or a folder; the file names it relative to its own folder.
-        danger: Why programs that run for whoever can write to a repository refuse it in its file.
+        is_file: Its value is a file or a folder, in the file relative to the file's folder.
+        danger: Why programs that run for anybody who can write to a repository refuse it in the
+            file.
         per_call: It differs from call to call, so that every command that takes it has its flag.
     """
 
@@ -178,18 +176,16 @@ class Setting(click.Option):
 
     @property
     def key(self) -> str:
-        """Its name in the file."""
         return long_name(self)
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Adds its flag, unless it is hidden."""
         if not self.hidden:
             super().add_to_parser(parser, ctx)
 
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """The value, that of `--config KEY=VALUE` before that of the file."""
+        """Prefer the value of `--config KEY=VALUE` to that of the file."""
         value = ctx.meta.get(OVERRIDES, {}).get(self.key)
         if value is not None and self.name is not None:
             opts = {**opts, self.name: value.split(",") if self.multiple else value}
@@ -197,15 +193,13 @@ class Setting(click.Option):
 
 
 def long_name(param: click.Parameter) -> str:
-    """The long name of an option, without its hyphens."""
     return max(param.opts, key=len).removeprefix("--")
 
 
 class Paths(click.Argument):
-    """PATHs, which `-f FILE` names too, as with kubectl."""
+    """Paths, which `-f FILE` names too, as with kubectl."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Adds the argument and the option."""
         option = click.Option(["-f", "--filename"], multiple=True)
         option.add_to_parser(parser, ctx)
         super().add_to_parser(parser, ctx)
@@ -213,7 +207,6 @@ class Paths(click.Argument):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """The paths, however they are named."""
         name = self.name or ""
         if files := opts.get("filename"):
             paths = opts.get(name)
@@ -225,7 +218,7 @@ class Paths(click.Argument):
 
 
 class Declaration(Struct, frozen=True):
-    """How a field of a struct is written on the command line; it stands in place of its default."""
+    """A parameter of the command line; it replaces the default of the field."""
 
     cls: type[click.Parameter]
     words: tuple[str, ...]
@@ -233,27 +226,27 @@ class Declaration(Struct, frozen=True):
 
 
 def option(*words: str, **attributes: Any) -> Any:
-    """Declares an option, with a long flag only where it is not named like the field."""
+    """Declare an option; the long flag is optional if it has the name of the field."""
     return Declaration(click.Option, words, attributes)
 
 
 def setting(*words: str, **attributes: Any) -> Any:
-    """Declares an option that `etcompile.toml` may set, with attributes of `Setting`, too."""
+    """Declare an option that `etcompile.toml` may set, with attributes of `Setting`, too."""
     return Declaration(Setting, words, attributes)
 
 
 def argument(
     metavar: str | None = None, *, cls: type[click.Argument] = click.Argument, **attributes: Any
 ) -> Any:
-    """Declares an argument, with attributes as `click.Argument` has them.
+    """Declare an argument, with attributes of `click.Argument`.
 
-    A tuple takes all that is left of the command line.
+    A tuple takes the rest of the command line.
     """
     return Declaration(cls, (), {"metavar": metavar, **attributes})
 
 
 def converted(read: Callable[[Any], object]) -> Callable[..., Any]:
-    """A callback that converts a value; a ValueError of the conversion is a usage error."""
+    """Return a callback that converts a value; its ValueError becomes a usage error."""
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         if value is None or ctx.resilient_parsing:
@@ -269,7 +262,7 @@ def converted(read: Callable[[Any], object]) -> Callable[..., Any]:
 def parameters(
     struct: type[Struct], flags: Collection[str] | None = None
 ) -> Iterator[click.Parameter]:
-    """The parameters that a struct declares: its own before those that it inherits.
+    """Yield the parameters of a struct, the inherited ones last.
 
     Args:
         flags: As of `subcommand`.
@@ -293,7 +286,7 @@ def parameters(
 
 
 def _group(field: FieldInfo) -> type[Struct] | None:
-    """The struct that a field holds, if that is a group of options."""
+    """Return the struct of a field that is a group of options, or None."""
     is_group = field.required and isinstance(field.type, type) and issubclass(field.type, Struct)
     return field.type if is_group else None
 
@@ -320,7 +313,7 @@ def _parameter(field: FieldInfo, declaration: Declaration) -> click.Parameter:
 
 @functools.cache
 def _setting_schemas() -> Mapping[str, Any]:
-    """The schema of each setting, which editors read, too."""
+    """Read the schema of each setting, which editors use, too."""
     schema = json.decode((folder("schemas") / "configuration.json").read_bytes())
     properties: Mapping[str, Any] = schema["$defs"]["settings"]["properties"]
     return properties
@@ -347,11 +340,11 @@ def subcommand(
     flags: Collection[str] | None = None,
     group: click.Group | None = None,
 ) -> Callable[[Callable[[click.Context, T], None]], click.Command]:
-    """Makes a command of a function that takes its parameters as a struct.
+    """Turn a function into a command that passes its parameters as a struct.
 
     Args:
-        flags: The settings that have a flag, by their names in the file; all others stand in the
-            file, or in `--config KEY=VALUE`. None: as they are declared.
+        flags: The settings with a flag, by their names in the file; others are set in the file or
+            by `--config KEY=VALUE`. None: as they are declared.
     """
 
     def decorated(run: Callable[[click.Context, T], None]) -> click.Command:
@@ -380,7 +373,7 @@ def subcommand(
 
 
 def filled(struct: type[T], params: Mapping[str, Any]) -> T:
-    """The struct of a command's parameters, and the structs in it."""
+    """Create the struct of a command's parameters, and the structs in it."""
     values: dict[str, Any] = {}
     for field in fields(struct):
         if (group := _group(field)) is not None:

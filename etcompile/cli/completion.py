@@ -1,8 +1,8 @@
-"""What a shell completes: values of options, where click does not know them, and its script.
+"""Complete command lines: values of options that click does not know, and shell scripts.
 
-Shells ask click, by the script that `etcompile completion` prints; kubectl asks
-`kubectl_complete-etcompile`, which answers from here too. Nothing is imported for a list of values
-unless somebody presses Tab.
+Shells call click by the script that `etcompile completion` prints; kubectl calls
+`kubectl_complete-etcompile`, which is here, too. Lists of values are imported only when the user
+presses Tab.
 """
 
 import sys
@@ -35,19 +35,19 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.cli.main import PROGRAM
 
     complete = get_completion_class(options.shell)
-    if complete is None:  # a plugin of click has removed it
+    if complete is None:  # a plugin of click removed it
         raise click.ClickException(f"click knows no {options.shell}")
     root = ctx.find_root().command
     script = complete(root, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE")
-    # Not source(): that starts the shell to see how old it is.
+    # Not source(): that starts the shell to check its version.
     click.echo(script.source_template % script.source_vars())
 
 
 def kubectl() -> None:
-    """Answers kubectl's own completion, which calls this as `kubectl_complete-etcompile WORD...`.
+    """Complete for kubectl, which calls this as `kubectl_complete-etcompile WORD...`.
 
-    One value a line, a tab and what it means, and last a colon and a number for the shell: 4 if it
-    is not to add files (cobra's ShellCompDirectiveNoFileComp), else 0.
+    Prints a value a line, with a tab and its meaning, and last a colon and a number for the shell:
+    4 if it shall not add files (cobra's ShellCompDirectiveNoFileComp), else 0.
     """
     from click.shell_completion import ShellComplete
 
@@ -65,7 +65,7 @@ def kubectl() -> None:
 
 
 def _matching(values: Iterable[tuple[str, str]], incomplete: str) -> "list[CompletionItem]":
-    """The values that begin as what was typed, each with what it means, or nothing."""
+    """Return the values that begin with the typed text, each with its meaning, if any."""
     from click.shell_completion import CompletionItem
 
     return [
@@ -76,7 +76,6 @@ def _matching(values: Iterable[tuple[str, str]], incomplete: str) -> "list[Compl
 
 
 def codes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The codes of diagnostics."""
     from etcompile.diagnostics.catalogue import codes_by_name
 
     return _matching(((code, name) for name, code in codes_by_name().items()), incomplete)
@@ -85,18 +84,17 @@ def codes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "lis
 def overlays(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    """Files, and the overlays that ship with etcompile."""
+    """Complete files, and the overlays that ship with etcompile."""
     from click.shell_completion import CompletionItem
 
     from etcompile.overlays.overlay_files import shipped
 
     names = _matching(((name, "ships with etcompile") for name in shipped()), incomplete)
-    # Files first: bash forgets what stands before them.
+    # Files first: bash drops values before them.
     return [CompletionItem(incomplete, type="file"), *names]
 
 
 def kinds(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The kinds that have a schema."""
     from etcompile.cli.schema import names
 
     return _matching(names(), incomplete)
@@ -105,7 +103,6 @@ def kinds(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "lis
 def contexts(
     ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    """The contexts of the kubeconfig."""
     from etcompile.kubeapi import kubeconfig
 
     try:

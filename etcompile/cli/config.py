@@ -1,4 +1,4 @@
-"""`etcompile config`: the settings that hold for an input, and where each of them comes from."""
+"""Show the settings for an input, and where each of them comes from (`etcompile config`)."""
 
 import json
 from typing import Any, Literal

@@ -1,8 +1,8 @@
-"""What the configuration file of a repository says of the options of a command.
+"""Read the options of a command from the configuration file of a repository.
 
-A setting has the name of an option of `etcompile render` or `etcompile check`, and is read by that
-option itself: what the command line refuses, the file is refused for, at the line that says it.
-What a file says counts where neither the command line nor an overlay says otherwise.
+A setting has the name of an option of `etcompile render` or `etcompile check`, and that option
+reads it: the file is refused for what the command line is refused for, at its line. A setting of
+the file counts if neither the command line nor an overlay says otherwise.
 """
 
 import contextlib
@@ -35,21 +35,21 @@ from etcompile.model.settings import secret_mode
 if TYPE_CHECKING:
     from etcompile.plan.step import JobSet
 
-# yaml compiles patterns when it is imported. Its first user stands at the end of a long chain of
-# imports; there, CPython 3.11 maps and unmaps memory at each call of that: 1,500 times.
+# yaml compiles patterns on import. At the end of a long chain of imports, where it is first used,
+# CPython 3.11 maps and unmaps memory at each of 1,500 calls.
 
 ENVIRONMENTS = "environments"
 REPOSITORY_NAME = "repository-name"
-"""The setting that is no option of a command."""
+"""A setting that is no option of a command."""
 _META = f"{__name__}.configured"
 _NAMED = f"{__name__}.named"
-"""Where a command keeps the absolute paths that its command line names."""
+"""Key in `ctx.meta` of the absolute paths of the command line."""
 INPUTS = f"{__name__}.inputs"
-"""Where a command keeps the inputs that its command line does not name."""
+"""Key in `ctx.meta` of inputs that are not on the command line."""
 
 
 class FileValue(Struct, frozen=True):
-    """The value of a setting in the file; in the default, paths are seen from here."""
+    """The value of a setting in the file; paths in the default are relative to here."""
 
     value: Any
     place: Place
@@ -57,7 +57,7 @@ class FileValue(Struct, frozen=True):
 
 
 class Configured(Struct, frozen=True):
-    """What the configuration file says of a run; the settings are by the names of options."""
+    """The configuration file of a run; the settings are by the names of options."""
 
     configuration: Configuration | None = None
     settings: Mapping[str, FileValue] = {}
@@ -65,14 +65,14 @@ class Configured(Struct, frozen=True):
 
     @property
     def repository_name(self) -> tuple[str, str] | None:
-        """The name of the repository, and the folder of the file; None if it has no name."""
+        """Return the name of the repository, and the folder of the file; None without a name."""
         if self.configuration is None or REPOSITORY_NAME not in self.settings:
             return None
         return str(self.settings[REPOSITORY_NAME].default), self.configuration.folder
 
     @property
     def record(self) -> tuple[str, str] | None:
-        """The file as the lock file names it, seen from the repository's root, and its digest."""
+        """Return the path of the file from the repository's root, and its digest."""
         if self.configuration is None or set(self.settings) == {REPOSITORY_NAME}:
             return None  # nothing that is rendered depends on it
         file, root = self.configuration.file, self.configuration.root
@@ -81,29 +81,29 @@ class Configured(Struct, frozen=True):
 
 
 class CompilingCommand(SectionedCommand):
-    """A command that compiles, whose options have their defaults from the configuration file."""
+    """A command that compiles, and whose options have defaults from the configuration file."""
 
     def repository(self) -> str | None:
-        """The folder that the command runs for; None if that is the repository of the input.
+        """Return the folder that the command runs for; None for the repository of the input.
 
-        `argocd generate` and `krm` run for whoever can write to a repository, on a machine of
-        somebody else. They open nothing outside of that folder, except what their own command line
-        names by absolute paths, since whoever installed them wrote that. A relative path lies in
-        the repository, and may be a link of somebody else's.
+        `argocd generate` and `krm` run for anybody who can write to a repository, on a machine of
+        somebody else. They open nothing outside of that folder, except absolute paths of their
+        command line, which the owner of the machine wrote. A relative path is in the repository,
+        and may be a link that another author created.
         """
         return None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Reads the file before the options that it has the defaults of."""
+        """Read the file before the options that it has defaults for."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         names = ctx.help_option_names
         first = click.Context(self, resilient_parsing=True, help_option_names=names)
         click.Command.parse_args(self, first, list(args))
-        given = first.params
+        passed = first.params
         settings_here = {param.key: param for param in self.params if isinstance(param, Setting)}
         files, overrides = [], {}
-        for word in given.get("config") or ():
+        for word in passed.get("config") or ():
             key, sign, value = word.partition("=")
             if not (sign and re.fullmatch("[a-z-]+", key)):
                 files.append(word)
@@ -114,26 +114,26 @@ class CompilingCommand(SectionedCommand):
                 raise click.UsageError(f"{problem}{did_you_mean(key, settings_here)}", ctx)
         if len(files) > 1:
             raise click.UsageError("--config names one file, and settings as KEY=VALUE", ctx)
-        if files and given.get("isolated"):
+        if files and passed.get("isolated"):
             problem = "--config names a file, and --isolated reads none: give one of them."
             raise click.UsageError(problem, ctx)
         ctx.meta[OVERRIDES] = overrides
-        named = [*(given.get("paths") or ())]
+        named = [*(passed.get("paths") or ())]
         for param in settings_here.values():
-            if param.is_file and (value := given.get(param.name or "")):
+            if param.is_file and (value := passed.get(param.name or "")):
                 named += map(str, value) if param.multiple else [str(value)]
-        # What is wrong with it is reported when the options are read.
+        # Its errors are reported when the options are read.
         with contextlib.suppress(ValueError):
-            named.append(secret_mode(given.get("secret") or "").file or "")
+            named.append(secret_mode(passed.get("secret") or "").file or "")
         ctx.meta[_NAMED] = tuple(file for file in named if os.path.isabs(file))  # noqa: PTH117
-        # A command without inputs, as krm and delete --job are, reads no folder either.
-        reads_folder = "paths" in given and not given.get("names")
-        inputs = given.get("paths") or ("." if reads_folder else "-",)
+        # A command without inputs, such as krm and delete --job, reads no folder either.
+        reads_folder = "paths" in passed and not passed.get("names")
+        inputs = passed.get("paths") or ("." if reads_folder else "-",)
         result = ctx.meta[_META] = configured(
             ctx.meta.get(INPUTS) or inputs,
-            environment=given.get("environment"),
+            environment=passed.get("environment"),
             file=files[0] if files else None,
-            isolated=bool(given.get("isolated")),
+            isolated=bool(passed.get("isolated")),
             root=self.repository(),
         )
         if result.configuration is not None:
@@ -146,7 +146,6 @@ class CompilingCommand(SectionedCommand):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command, unless the file is faulty."""
         if diagnostics := of(ctx).diagnostics:
             options = filled(ReportOptions, ctx.params)
             report(diagnostics, options, are_data=ctx.info_name == "check")
@@ -155,14 +154,14 @@ class CompilingCommand(SectionedCommand):
 
 
 def bounded(ctx: click.Context, options: Options) -> Options:
-    """The options of a command for others, which opens nothing outside of its repository."""
+    """Restrict a command that runs for others: it opens nothing outside of its repository."""
     command: Any = ctx.command
     boundary = Boundary(command.repository(), ctx.meta[_NAMED])
     return structs.replace(options, limits=structs.replace(options.limits, boundary=boundary))
 
 
 def of(ctx: click.Context) -> Configured:
-    """What the configuration file says of a run, whose command is a `CompilingCommand`."""
+    """Return the configuration of a run, whose command is a `CompilingCommand`."""
     result: Configured = ctx.meta.get(_META) or Configured()
     return result
 
@@ -175,12 +174,12 @@ def configured(
     isolated: bool = False,
     root: str | None = None,
 ) -> Configured:
-    """What the configuration file says of a run.
+    """Read the configuration of a run.
 
     Args:
         paths: The inputs, as on the command line.
         file: The file; the nearest to the inputs if None.
-        root: The folder at which the search ends, of a command that runs for others: settings that
+        root: The folder at which the search ends, for a command that runs for others: settings that
             run programs or let Secrets pass are refused. None: the root of the input's repository.
     """
     result: Configuration | Diagnostic | None = None
@@ -207,7 +206,7 @@ def configured(
 
 
 def _nearest(paths: Sequence[str], root: str | None) -> Configuration | Diagnostic | None:
-    """The file that counts for all inputs; the problem if there are several."""
+    """Return the file that applies to all inputs; the problem if there are several."""
     folders = dict.fromkeys(folder for path in paths for folder in configuration.folders_of(path))
     nearest: Configuration | None = None
     for number, folder in enumerate(folders):
@@ -223,7 +222,7 @@ def _nearest(paths: Sequence[str], root: str | None) -> Configuration | Diagnost
 
 
 def settings() -> dict[str, Setting]:
-    """The settings that a file can have, as the options that they are the defaults of."""
+    """Return all settings as the options that they are defaults of."""
     params = (param for group in SETTINGS for param in parameters(group))
     return {param.key: param for param in params if isinstance(param, Setting)}
 
@@ -231,7 +230,7 @@ def settings() -> dict[str, Setting]:
 def job_set(
     paths: Sequence[str], name: str | None = None, *, prune: bool = False
 ) -> "JobSet | None":
-    """The set that PATHs are, by the configuration file, the Git remote or `--set`."""
+    """Return the set of jobs of the PATHs, by configuration file, Git remote or `--set`."""
     from etcompile.operations import declarations
 
     repository = of(click.get_current_context()).repository_name
@@ -249,14 +248,14 @@ def job_set(
 
 
 class ConfigurationError(RefusedError):
-    """A configuration file is faulty."""
+    pass
 
 
 def configured_options(path: str | os.PathLike[str], *words: str) -> Options:
-    """How `etcompile render` compiles a file: as its configuration file says.
+    """Return the options with which `etcompile render` compiles a file.
 
     Args:
-        *words: Options of `etcompile render` that count before the file, such as
+        *words: Options of `etcompile render` that override the configuration file, such as
             `"--environment", "prod"`.
 
     Raises:
@@ -282,7 +281,7 @@ class _WrongValueError(Exception):
 
 
 def _read(file: Configuration, environment: str | None, *, for_others: bool) -> Configured:
-    """The settings that hold. Environments that were not chosen are checked, too."""
+    """Return the settings that apply. Other environments are checked, too."""
     from etcompile.diagnostics.spelling import probably
 
     known = settings()
@@ -331,7 +330,7 @@ def _read(file: Configuration, environment: str | None, *, for_others: bool) -> 
 def _default(
     param: Setting, value: Any, place: Place, file: Configuration, *, for_others: bool
 ) -> Any:
-    """A value of the file as a default of the option.
+    """Convert a value of the file to a default of the option.
 
     Raises:
         _WrongValueError: the option refuses it.
@@ -364,7 +363,7 @@ def _default(
 
 
 def _from_here(param: Setting, value: str, place: Place, file: Configuration) -> str:
-    """A text of the file, with its path as seen from the working directory."""
+    """Make the path in a text of the file relative to the working directory."""
     from etcompile.overlays.overlay_files import shipped
 
     scheme, name = "", value

@@ -1,4 +1,4 @@
-"""`etcompile delete`: removes jobs from a cluster, and says what it leaves."""
+"""Delete jobs from a cluster, and report what is left (`etcompile delete`)."""
 
 import itertools
 import os
@@ -23,7 +23,7 @@ from etcompile.exitcodes import INPUT
 from etcompile.plan.step import reference
 
 _JOB_NAME = re.compile(r"((po|pods?|\w+jobs?)(\.[\w.]+)?/)?[a-z0-9-]+", re.IGNORECASE)
-"""What is rather the name of a job than a path that does not exist."""
+"""Matches what is the name of a job, rather than a missing path."""
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):

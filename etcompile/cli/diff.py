@@ -1,4 +1,4 @@
-"""`etcompile diff`: what applying would do, against a cluster, a folder or a Git revision."""
+"""Compare jobs with a cluster, a folder or a Git revision (`etcompile diff`)."""
 
 import json
 import sys
@@ -99,7 +99,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 def _compared(
     compilation: Compilation, chosen: Options, options: _Options
 ) -> tuple[Plan, list[Diagnostic], tuple[Diagnostic, ...]]:
-    """The plan against what `--against` names, what is to be said, and what apply would refuse."""
+    """Return the plan against `--against`, its diagnostics, and apply's refusals."""
     rights, targets = options.rights.rights(), options.rights.targets
     if options.against == "cluster":
         from etcompile.operations.cluster_plan import apply_proposal

@@ -1,4 +1,4 @@
-"""`etcompile explain`: the long form of a diagnostic, or of all of them."""
+"""Explain a diagnostic, or all of them (`etcompile explain`)."""
 
 import click
 from msgspec import Struct

@@ -1,4 +1,4 @@
-"""`etcompile flux`: what tells Flux to sync rendered manifests."""
+"""Write the files with which Flux syncs rendered manifests (`etcompile flux`)."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""`etcompile graph`: what the compiled objects wait for, as a tree or a flowchart."""
+"""Show what the compiled objects wait for, as a tree or a flowchart (`etcompile graph`)."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""`etcompile init`: a repository to start from, whose checks pass."""
+"""Create a repository to start from, whose checks pass (`etcompile init`)."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from etcompile.diagnostics import RefusedError
 from etcompile.k8s.names import is_label
 
 _LONGEST_NAME = 52
-"""Characters of a name, so that what is named after it has a valid name, too."""
+"""Characters of a name, so that objects named after it have valid names, too."""
 _PLACEHOLDER = "https://git.example.com/your-team/training.git"
 
 
@@ -63,7 +63,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         raise click.BadParameter(problem, param_hint="--name")
     where = folder if folder.is_dir() else folder.parent
     origin = command_output("git", "-C", str(where), "remote", "get-url", "origin")
-    # A token in it is for this machine, and no file of the repository is to have it.
+    # A token in the URL is for this machine, and must not get into a file of the repository.
     url = options.repository or re.sub(r"^(https?://)[^/@]*@", r"\1", origin)
     files = repository_files(
         options.gitops,
@@ -76,7 +76,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     )
     new = {path: text for path, text in files.items() if not os.path.lexists(folder / path)}
     contents = {path: text.encode() for path, text in new.items()}
-    # The folder of manifests is written, too, when the files are there.
+    # The folder of manifests is written later.
     refusals = refused(folder, [*new, OUTPUT]) or write_files(folder, contents, only_new=True)
     if refusals:
         raise RefusedError(refusals)
@@ -84,7 +84,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         for path in files:
             done = "wrote" if path in new else "kept "
             click.echo(f"{done} {folder / path}", err=True)
-    # `etcompile render`, as the files say it.
+    # The `etcompile render` of the files.
     words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-d", str(folder / OUTPUT)]
     words += [f"--output-format={options.form}", f"--color={options.color}"]
     words += ["--quiet"] if options.quiet else []

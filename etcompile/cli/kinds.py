@@ -1,4 +1,4 @@
-"""`etcompile kinds`: what can be compiled, by API group, and the runtimes that need no file."""
+"""List the kinds that can be compiled, and the shipped runtimes (`etcompile kinds`)."""
 
 import json
 from typing import Literal

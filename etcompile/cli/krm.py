@@ -1,4 +1,4 @@
-"""`etcompile krm`: a KRM function, for kustomize and kpt; `etcompile-krm` is another name of it."""
+"""Run as a KRM function for kustomize and kpt (`etcompile krm`, `etcompile-krm`)."""
 
 import os
 import sys
@@ -32,7 +32,7 @@ def command(ctx: click.Context, options: SettingOptions) -> None:
     result = answer(sys.stdin.buffer.read(), chosen, strict=options.strict)
     for text in result.texts():
         write(text)
-    # A pipeline shows standard error, and the results only on request.
+    # A pipeline shows standard error; it shows results only on request.
     if result.refused:
         raise RefusedError(result.diagnostics)
     report(result.diagnostics, options)

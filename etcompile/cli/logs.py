@@ -1,4 +1,4 @@
-"""`etcompile logs`: what the containers of a job's Pods write, each line after its Pod."""
+"""Print the logs of a job's Pods, each line after its Pod (`etcompile logs`)."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster
 
 _RANKS = ("RANK", "PET_NODE_RANK", "NODE_RANK", "PROCESS_ID", "PADDLE_TRAINER_ID")
-"""Variables that give a Pod its rank; where it has none of them, its label says it."""
-_MOST = 64
-"""Logs that are followed at the same time."""
-_LONGEST = 64 * 1024
-"""Characters of a line."""
+"""Variables with the rank of a Pod; without one, its label counts."""
+_MOST = 64  # logs that are followed at the same time
+_LONGEST = 64 * 1024  # characters of a line
 
 
 class _Options(ReportOptions, frozen=True, kw_only=True):
@@ -83,12 +81,12 @@ def command(ctx: click.Context, options: _Options) -> None:
         if not started:
             ctx.exit(REFUSED)
         problems = _shown(cluster, started, options)
-    if problems:  # as with kubectl: what the other Pods wrote is shown all the same
+    if problems:  # as with kubectl, the logs of other Pods are shown all the same
         raise RefusedError(problems, CLUSTER)
 
 
 def _has_started(pod: Mapping[str, Any], container: str) -> bool:
-    """Return whether a container of a Pod has run, so that there may be a log."""
+    """Return True if a container of a Pod has run, so that there may be a log."""
     statuses = (*pod_status.init_containers(pod), *pod_status.containers(pod))
     status = next((each for each in statuses if each.get("name") == container), None)
     if status is None:
@@ -103,7 +101,7 @@ def _container(pod: Mapping[str, Any], options: _Options) -> str:
 
 
 def rank_of(pod: Mapping[str, Any]) -> int | None:
-    """The rank of a Pod: by its variables, or else by its labels."""
+    """Return the rank of a Pod by its variables, or else by its labels."""
     main = pod["spec"]["containers"][0]
     env = {item["name"]: item.get("value") for item in main.get("env") or ()}
     labels = pod["metadata"].get("labels") or {}
@@ -114,7 +112,7 @@ def rank_of(pod: Mapping[str, Any]) -> int | None:
 def _shown(
     cluster: "Cluster", pods: Sequence[Mapping[str, Any]], options: _Options
 ) -> list[Diagnostic]:
-    """Writes the logs, one after the other or all at the same time; what could not be read."""
+    """Print the logs one after the other, or all at once to follow them; return the errors."""
     from etcompile.diagnostics.redaction import shown
     from etcompile.kubeapi import ClusterError
 

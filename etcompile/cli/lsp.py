@@ -1,4 +1,4 @@
-"""`etcompile lsp`: a language server, which an editor starts."""
+"""Run the language server that an editor starts (`etcompile lsp`)."""
 
 import gc
 
@@ -14,7 +14,7 @@ _WORDS = f"{__name__}.words"
 
 
 class _Server(SectionedCommand):
-    """A command that remembers its command line, which counts for every file of the editor."""
+    """A command that remembers its command line, which applies to every file of the editor."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = tuple(args)

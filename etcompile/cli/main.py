@@ -1,6 +1,6 @@
-"""The `etcompile` command: imports the module of a subcommand, and turns errors into exit codes.
+"""Import the module of a subcommand, run it, and turn errors into exit codes.
 
-Importing only what runs keeps `etcompile render` fast; a command is a module of this package
+Importing only what runs makes `etcompile render` fast; a command is a module of this package
 named in `_GROUPS`.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "etcompile"
 _PLUGIN = "kubectl-etcompile"
-"""The name by which kubectl knows it."""
+"""The name of the program as a plugin of kubectl."""
 
 _GROUPS = {
     "Commands": {
@@ -76,10 +76,10 @@ _SYNONYMS = {
     "restart": "rerun retry",
     "--version": "version",
 }
-"""Words that people know from other programs, by the command that they mean."""
+"""Words of other programs, by the command that they mean."""
 
 _OF_A_STREAM = frozenset({errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})
-"""What writing to an open stream fails with; no file that is opened by its name."""
+"""Errors of writing to an open stream, rather than to a file that is opened by its name."""
 
 
 class _Commands(Group):
@@ -90,7 +90,7 @@ class _Commands(Group):
     }
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments; `help COMMAND` is `COMMAND --help`, as with kubectl."""
+        """Read `help COMMAND` as `COMMAND --help`, as with kubectl."""
         if args[:1] == ["help"]:
             args = [*args[1:], "--help"]
         return super().parse_args(ctx, args)
@@ -106,7 +106,7 @@ class _Commands(Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """The commands by their names: nothing is imported to tell what each does."""
+        """Complete commands by their names, without importing them."""
         from click.shell_completion import CompletionItem
 
         items = [
@@ -134,13 +134,13 @@ def _etcompile() -> None:
 
 
 def main() -> None:
-    """Runs the command line; never ends in a traceback unless ETCOMPILE_DEBUG is set."""
-    # A run makes values, hardly a cycle of them, and ends soon: looking for cycles would be a
+    """Run the command line; never end in a traceback unless ETCOMPILE_DEBUG is set."""
+    # A run creates hardly any cycles of references, and ends soon: collecting them would take a
     # tenth of its time, half of it at the very end.
     gc.disable()
     outlive_readers()
     try:
-        # What a command gives to ctx.exit() is what click returns here.
+        # click returns the code that a command passes to ctx.exit().
         is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - start quickly
         name = "kubectl etcompile" if is_plugin else PROGRAM
         code = _etcompile(prog_name=name, standalone_mode=False)
@@ -151,7 +151,7 @@ def main() -> None:
         click.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
     except OSError as error:
-        # Files of the input and of the output folder are dealt with where they are touched.
+        # Errors of input files and output folders are handled where those are opened.
         if error.filename is None and error.errno in _OF_A_STREAM:
             click.echo(f"etcompile: cannot write standard output: {error.strerror}", err=True)
             give_up(sys.stdout)
@@ -168,10 +168,10 @@ def main() -> None:
         sys.exit(INTERNAL)
     else:
         try:
-            if not sys.stdout.closed:  # as a server does that was told to exit
+            if not sys.stdout.closed:  # a language server closes it at exit
                 sys.stdout.flush()
         except OSError:
-            give_up(sys.stdout)  # a rollout that could not be told has its own exit code
+            give_up(sys.stdout)  # the exit code is that of the rollout, even if nobody reads it
         sys.exit(code)
     finally:
         gc.freeze()
@@ -181,16 +181,15 @@ def main() -> None:
 
 
 class _Pipe(io.FileIO):
-    """A file descriptor whose reader may go: what nobody reads any more is dropped.
+    """A file descriptor that drops its output once its reader has gone.
 
-    `etcompile apply jobs/ | head -1` must neither stop half-way nor end with another exit code than
-    that of the rollout.
+    `etcompile apply jobs/ | head -1` must neither stop half-way nor change the exit code of the
+    rollout.
     """
 
     gone = False
 
     def write(self, data: Any, /) -> int:
-        """Writes, or drops what nobody reads."""
         try:
             return super().write(data) or 0
         except BrokenPipeError:
@@ -202,7 +201,7 @@ class _Pipe(io.FileIO):
 
 
 def outlive_readers() -> None:
-    """Replaces the standard streams by streams that outlive their readers."""
+    """Replace the standard streams by streams that outlive their readers."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         try:
@@ -221,11 +220,11 @@ def outlive_readers() -> None:
 
 
 def reader_is_gone() -> bool:
-    """Whether nobody reads standard output any more: what goes on for ever may end."""
+    """Return True if nobody reads standard output any more, so that endless output may stop."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return bool(getattr(raw, "gone", False))
 
 
 def give_up(stream: TextIO) -> None:
-    """Lets what is still to be written of a stream go nowhere, so that it cannot fail at exit."""
+    """Send the rest of a stream nowhere, so that it cannot fail at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

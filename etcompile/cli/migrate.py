@@ -1,4 +1,4 @@
-"""`etcompile migrate`: a job that an operator runs to files for Git, and how to hand it over."""
+"""Turn a job that an operator runs into files for Git, and a hand-over (`etcompile migrate`)."""
 
 from pathlib import Path
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""The options that several commands share, in groups, and what they turn into.
+"""Declare the options that several commands share, in groups, and convert them.
 
 Every setting of `etcompile.toml` is a field of one of these groups (`etcompile.cli.command_line`).
 """
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from etcompile.plan.scope import Rights
 
 FOLDER = f"{__name__}.folder"
-"""Where a command keeps the folder of its configuration file."""
+"""Key in `ctx.meta` of the folder of the configuration file."""
 _DEFAULTS = Settings()
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def duration(value: str) -> float:
-    """The seconds of `90s`, `10m`, `1h30m` or `90`; 0 is no limit."""
+    """Return the seconds of `90s`, `10m`, `1h30m` or `90`; 0 is no limit."""
     if not re.fullmatch(r"\d+|(\d+[smhd])+", value):
         raise ValueError(f"'{value}' is not a duration; write 90s, 10m or 1h30m")
     parts = re.findall(r"(\d+)(\D?)", value)
@@ -40,14 +40,13 @@ def duration(value: str) -> float:
 
 
 def namespace_name(value: str) -> str:
-    """The value of `--namespace`; a ValueError if no namespace can have this name."""
     if not is_label(value):
         raise ValueError(f"'{value}' is not a valid namespace")
     return value
 
 
 def _minor_version(value: str) -> str:
-    """The version that there is a schema of: 1.34 for v1.34.4, which a server says of itself."""
+    """Return the version of a schema: 1.34 for v1.34.4, which a server reports."""
     from etcompile.check import kubernetes
 
     version = ".".join(value.removeprefix("v").split(".")[:2])
@@ -64,12 +63,12 @@ def _dlrover_version(value: str) -> str:
 
 
 def _profiles(values: tuple[Profile, ...]) -> tuple[Profile, ...]:
-    """The tools in an order of their own: that of the flags must not change the stored job."""
+    """Return the tools in a fixed order: that of the flags must not change the stored job."""
     return tuple(profile for profile in PROFILES if profile in values and profile != "plain")
 
 
 def _text(name: str, read: Callable[[str], str | None] = lambda text: text or None) -> Any:
-    """The callback of a setting that is free text: refuses what its form does not allow."""
+    """Return the callback of a setting that is free text, which refuses malformed values."""
 
     def checked(value: str) -> str | None:
         text = read(value)
@@ -129,7 +128,7 @@ SET_NAME = option(
 class ReportOptions(Struct, frozen=True, kw_only=True):
     """How to report errors and warnings.
 
-    `ignore` and `strict` are options of the commands that have warnings to report.
+    `ignore` and `strict` are options of commands that report warnings.
     """
 
     form: Format = setting("--output-format", default="text", per_call=True)
@@ -140,8 +139,6 @@ class ReportOptions(Struct, frozen=True, kw_only=True):
 
 
 class SettingOptions(ReportOptions, frozen=True, kw_only=True):
-    """How to compile."""
-
     namespace: str | None = setting(
         "-n", metavar="NS", per_call=True, callback=converted(namespace_name)
     )
@@ -206,20 +203,16 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
 
 
 class CompileOptions(SettingOptions, frozen=True, kw_only=True):
-    """What to compile, and how."""
-
     paths: tuple[str, ...] = PATHS
 
 
 class LayoutOptions(Struct, frozen=True, kw_only=True):
-    """What the output folder of `render` looks like."""
-
     split: bool = setting(per_call=True)
     layout: Literal["jobs", "staged"] = setting(default="jobs", per_call=True)
 
 
 class CapacityOptions(Struct, frozen=True, kw_only=True):
-    """Which cluster the jobs must fit, and what its resources cost."""
+    """The cluster that the jobs must fit, and the prices of its resources."""
 
     capacity: str | None = setting(
         metavar="FILE|cluster[:CONTEXT]", is_file=True, type=click.Path()
@@ -230,14 +223,12 @@ class CapacityOptions(Struct, frozen=True, kw_only=True):
 
 
 class RepositoryOptions(Struct, frozen=True, kw_only=True):
-    """What is a setting of the file and an option of no command."""
+    """Settings of the file that are options of no command."""
 
     repository_name: str | None = setting(hidden=True)
 
 
 class Connection(Struct, frozen=True, kw_only=True):
-    """Which cluster."""
-
     context: str | None = option(
         metavar="NAME",
         shell_complete=completion.contexts,
@@ -250,19 +241,13 @@ class Connection(Struct, frozen=True, kw_only=True):
     )
 
     def connect(self, namespace: str | None = None, **how: Any) -> "Cluster":
-        """The cluster, connected with the other arguments of `kubeapi.connect`.
-
-        Raises:
-            ClusterError: nothing says how to reach it.
-        """
+        """Connect to the cluster; the arguments are those of `kubeapi.connect`."""
         from etcompile.kubeapi import connect
 
         return connect(self.context, namespace, self.kubeconfig, **how)
 
 
 class ClusterOptions(Connection, frozen=True, kw_only=True):
-    """Which cluster to change, and how."""
-
     output: Literal["text", "json"] = option(
         "-o",
         default="text",
@@ -272,8 +257,6 @@ class ClusterOptions(Connection, frozen=True, kw_only=True):
 
 
 class RightsOptions(Struct, frozen=True, kw_only=True):
-    """What a plan may do."""
-
     prune: bool = option(help="Delete objects that are no longer in the files.")
     replace: bool = option(help="Delete and recreate objects whose changed fields are immutable.")
     replace_data: tuple[str, ...] = option(
@@ -296,7 +279,7 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
     )
 
     def rights(self) -> "Rights":
-        """What a plan may do.
+        """Return the rights of a plan.
 
         Raises:
             click.BadParameter: the file of `--ignore-differences` cannot be read.
@@ -332,11 +315,11 @@ SETTINGS = (
     *(CompileOptions, LayoutOptions, CapacityOptions, ClusterOptions),
     *(RightsOptions, RepositoryOptions),
 )
-"""The groups of options in which every setting of the configuration file is."""
+"""The groups that together contain every setting of the configuration file."""
 
 
 def compiler_options(options: SettingOptions) -> "Options":
-    """How to compile, as the command line says it: by the fields of its options' names."""
+    """Convert options of the command line to those of the compiler, by their names."""
     from etcompile.compiler import Options
     from etcompile.load.access import Exclude, Limits
 
@@ -351,7 +334,7 @@ def compiler_options(options: SettingOptions) -> "Options":
 
 
 def explicit(*, in_file: bool = False) -> frozenset[str]:
-    """The names of the options that the command line sets; with those of the file if `in_file`."""
+    """Return the names of options on the command line; with those of the file if `in_file`."""
     context = click.get_current_context()
     unset = {ParameterSource.DEFAULT, *(() if in_file else (ParameterSource.DEFAULT_MAP,))}
     return frozenset(

@@ -1,6 +1,6 @@
-"""How a rollout shows itself: events for programs, and lines for people.
+"""Show the progress of a rollout: events for programs, and lines for people.
 
-Neither form fails if nobody reads it any more: the rollout goes on.
+Neither fails if nobody reads it any more: the rollout goes on.
 """
 
 import contextlib
@@ -48,15 +48,15 @@ _PARTICIPLES = {
     "release": "released",
 }
 _UNDER_WAY = ("deleting", "held", "running", "waiting")
-"""Statuses after which something is waited for."""
-_SOON, _BEAT, _TICK = 1.0, 30.0, 0.25
-"""Seconds until a wait or a failure of some of a family is written; until all else is, and between
-two lines about what is waited for; between two looks at that."""
+"""Statuses in which the rollout waits for the object."""
+_SOON = 1.0  # seconds until a wait or a failure of some of a family is written
+_BEAT = 30.0  # until everything else is, and between two lines about waits
+_TICK = 0.25  # between two checks
 _USED = re.compile(r"used: [^:]*(?=, limited: )")
 
 
 class Events:
-    """A JSON object a line, each complete in itself."""
+    """Prints a JSON object a line, each complete in itself."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -64,11 +64,9 @@ class Events:
         self._ended = False
 
     def begin(self, plan: Plan) -> None:
-        """Says what there is to do."""
         self._write("plan", context=plan.context, counts=plan.counts())
 
     def tell(self, event: StepEvent) -> None:
-        """Says that an object has changed its state."""
         self._write(
             "object",
             datetime.fromtimestamp(event.moment, UTC),
@@ -80,11 +78,10 @@ class Events:
         )
 
     def repeat(self, notice: str) -> None:
-        """Says that a request is sent again; called from any thread."""
+        """Report that a request is sent again; called from any thread."""
         self._write("repeat", reason=notice)
 
     def end(self, outcome: Outcome) -> None:
-        """Says how the rollout ended."""
         self._write(
             "end",
             exit=outcome.code,
@@ -111,7 +108,7 @@ class Events:
         )
 
     def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:
-        """Says how the command ended where nothing was begun, so that `end` is always last."""
+        """Report the end of a command that began nothing, so that `end` is always last."""
         if self._ended:
             return
         errors = (each for each in diagnostics if each.severity is Severity.ERROR)
@@ -140,15 +137,15 @@ def _object(ref: ObjectRef) -> dict[str, str]:
 
 
 _Line = tuple[object, ...]
-"""What a line is about: family, action, status and reason without names; or a failed request."""
+"""Key of a line: family, action, status and reason without names; or a failed request."""
 
 
 class Lines:
-    """Lines for people: objects of one family that reach the same state are one line.
+    """Prints lines for people: objects of one family that reach the same state are one line.
 
-    It is written when the whole family is there, at the latest after `_BEAT` seconds. What some of
-    a family wait for is written after `_SOON` seconds. A last line says how long that takes: on a
-    terminal it changes in place, elsewhere it is written every `_BEAT` seconds.
+    It is written when the whole family has arrived, or after `_BEAT` seconds; waits of a part of
+    the family after `_SOON` seconds. A last line says how long that takes: on a terminal it changes
+    in place, elsewhere it is written every `_BEAT` seconds.
     """
 
     def __init__(self, stream: TextIO, *, quiet: bool, color: bool) -> None:
@@ -157,20 +154,19 @@ class Lines:
         self._color = color
         self._lock = threading.RLock()
         self._sizes: Counter[_Line] = Counter()
-        """By family and action, how many objects the plan acts on."""
+        """Number of objects in the plan, by family and action."""
         self._reached: Counter[_Line] = Counter()
         self._total = self._done = 0
         self._pending: dict[_Line, list[tuple[ObjectRef, str]]] = {}
         self._due: dict[_Line, float] = {}
         self._waits: dict[ObjectRef, tuple[float, _Line, str]] = {}
-        """What is waited for, since when, with which others, and why; the oldest first."""
+        """By object: since when it waits, its line, and why; the oldest first."""
         self._begun = self._said = time.monotonic()
         self._ended = threading.Event()
         self._live: Live | None = None
         threading.Thread(target=self._beat, name="etcompile-progress", daemon=True).start()
 
     def begin(self, plan: Plan) -> None:
-        """Says what there is to do."""
         acting = [step for step in plan.steps if step.action not in IDLE]
         each = {(family(s.ref), action, s.ref) for s in acting for action in (s.action, "wait")}
         self._sizes.update((kind, action) for kind, action, _ in each)
@@ -192,7 +188,7 @@ class Lines:
                 self._live = live
 
     def tell(self, event: StepEvent) -> None:
-        """Notes a change of state, for a line such as `Pod ml/w-0 … 9 (10 Pods)  ready`."""
+        """Record a change of state, for a line such as `Pod ml/w-0 … 9 (10 Pods)  ready`."""
         if self._quiet and event.status != "failed":
             return
         ref, state = event.ref, (family(event.ref), event.action, event.status)
@@ -215,7 +211,7 @@ class Lines:
                 self._flush([line for line in self._pending if line[:3] == state])
 
     def repeat(self, notice: str) -> None:
-        """Notes that a request is sent again; called from any thread."""
+        """Record that a request is sent again; called from any thread."""
         if not self._quiet:
             problem = notice.partition(": ")[2].rpartition(", trying again")[0]
             with self._lock:
@@ -226,7 +222,7 @@ class Lines:
         self._due.setdefault(line, time.monotonic() + patience)
 
     def _flush(self, lines: Iterable[_Line]) -> None:
-        """Writes lines that are pending; the next like one of them comes a while later."""
+        """Write pending lines; the next line of the same key comes later."""
         for line in lines:
             self._due[line] = time.monotonic() + _BEAT
             group = self._pending.pop(line)
@@ -243,7 +239,7 @@ class Lines:
             self.show(time.monotonic())
 
     def show(self, now: float) -> None:
-        """Writes what is due at a time of the monotonic clock."""
+        """Write the lines that are due at a time of the monotonic clock."""
         with self._lock, contextlib.suppress(OSError):
             self._flush([line for line in self._pending if now >= self._due[line]])
             if self._live is not None:
@@ -255,7 +251,7 @@ class Lines:
                 self._write(self._waiting(now))
 
     def _waiting(self, now: float) -> str:
-        """Return how much is done, and what has been waited for longest, and how long."""
+        """Return the progress, and the longest wait."""
         done = f"{self._done:,} of {self._total:,} done"
         for since, first, _ in self._waits.values():
             same = [(ref, why) for ref, (_, line, why) in self._waits.items() if line == first]
@@ -263,7 +259,7 @@ class Lines:
         return f"{done} after {timedelta(0, round(now - self._begun))}"
 
     def end(self, outcome: Outcome) -> None:
-        """Says how the rollout ended, and lists what is not as it should be."""
+        """Report how the rollout ended, and list what is not done or not ready."""
         self._close()
         stopped = outcome.interrupted or outcome.timed_out
         good = not (outcome.left or outcome.unready or outcome.refusals or stopped)
@@ -297,7 +293,7 @@ class Lines:
             self._write(f"to run it again: etcompile restart {name}{where}")
 
     def conclude(self, *_: object) -> None:
-        """Ends the lines where nothing was begun; people read the diagnostics."""
+        """End the lines of a command that began nothing; people read the diagnostics."""
         self._close()
 
     def _close(self) -> None:
@@ -309,10 +305,10 @@ class Lines:
                 self._live = None
 
     def _list(self, title: str, objects: Iterable[tuple[ObjectRef, str, str, str]]) -> None:
-        """Writes objects and why, each different reason once, with those that it holds for.
+        """List objects by reason, each different reason once.
 
         Args:
-            objects: Each with what to write before and after it, and the reason.
+            objects: Each with the text before and after it, and the reason.
         """
         groups: dict[tuple[str, str, str], list[tuple[ObjectRef, str]]] = {}
         for ref, before, after, reason in objects:
@@ -334,13 +330,13 @@ class Lines:
 
                 self._live.console.print(Text.from_ansi(line), soft_wrap=True)
                 return
-            # As bytes: a terminal of another encoding still gets what a file would.
+            # As bytes: terminals of other encodings get the same as a file.
             self._stream.buffer.write(f"{line}\n".encode(errors="replace"))
             self._stream.flush()
 
 
 def _pattern(ref: ObjectRef, reason: str) -> str:
-    """Return a reason as other objects have it too: without the name, and what a quota counts."""
+    """Remove the name of the object and the counts of a quota from a reason."""
     return _USED.sub("used: *", reason.replace(ref.name, "*"))
 
 

@@ -1,4 +1,4 @@
-"""`etcompile render`: job specifications to manifests, on standard output or in a folder."""
+"""Compile job specifications to manifests, as a stream or a folder (`etcompile render`)."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ _LONGEST_DIFF = 200
 
 
 class _Folder(click.Path):
-    """A path that somebody wrote down: an empty one would be the current directory."""
+    """A path on the command line: an empty one would be the current directory."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         if value in ("", "-"):
@@ -37,10 +37,9 @@ class _Folder(click.Path):
 
 
 class _Format(click.Choice):  # type: ignore[type-arg]  # click 8.1 has no generic one
-    """A format; people also try the name of a file."""
+    """A format; some users try the name of a file."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The format."""
         if "." in value or "/" in value:
             self.fail(f"{value!r} is no format: use > {value}, or -d DIR for a folder", param, ctx)
         return super().convert(value, param, ctx)
@@ -95,11 +94,11 @@ def command(ctx: click.Context, options: _Options) -> None:
     if not options.check:
         refuse_without("--check", "against")
     chosen = compiler_options(options)
-    # Before anything is read: that the output folder is not read would be reported first.
+    # Before anything is read: else the report that the output folder is skipped would come first.
     refusal = None
     if output is not None:
         inputs = [Path(path) for path in options.paths if path != "-"]
-        # What the system has against the folder is reported where it is touched.
+        # Errors of the system are reported where the folder is opened.
         from etcompile.emit.directory import refusal as refusal_of
 
         with contextlib.suppress(OSError, ValueError):
@@ -126,7 +125,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 
 def _stream(compilation: Compilation, form: str) -> Iterable[str]:
-    """What goes to standard output, as kubectl has it: `-o yaml`, `json` or `name`."""
+    """Yield the output as kubectl formats it: `-o yaml`, `json` or `name`."""
     objects = compilation.in_order()
     if form == "json":
         items = {"apiVersion": "v1", "kind": "List", "items": [*objects]}
@@ -141,7 +140,7 @@ def _stream(compilation: Compilation, form: str) -> Iterable[str]:
 
 
 def output_files(compilation: Compilation, options: _Options) -> dict[str, str]:
-    """The files of the output folder, its lock file among them."""
+    """Return the files of the output folder, including its lock file."""
     from etcompile._version import __version__
     from etcompile.compiler.stored import settings_value
     from etcompile.emit.output_state import Record, with_lock
@@ -163,7 +162,7 @@ def output_files(compilation: Compilation, options: _Options) -> dict[str, str]:
 
 
 def _check(compilation: Compilation, output: Path, files: dict[str, str], options: _Options) -> int:
-    """Shows what is not up to date; the exit code."""
+    """Show what is not up to date; return the exit code."""
     from etcompile.compiler.previous import replacements, replacements_since
     from etcompile.emit.directory import refusals
     from etcompile.emit.output_state import compare
@@ -203,7 +202,7 @@ def _check(compilation: Compilation, output: Path, files: dict[str, str], option
 def _difference(
     directory: Path, comparison: "Comparison", files: Mapping[str, str]
 ) -> Iterator[str]:
-    """A line for each file that differs, then a diff of them all, cut where it gets long."""
+    """Yield a line for each file that differs, then a diff of them all, cut where it gets long."""
     from etcompile.diagnostics.message_text import printable
     from etcompile.diagnostics.redaction import redacted
     from etcompile.emit.difference import unified
@@ -218,8 +217,8 @@ def _difference(
         by_hand = f" ({comparison.edited[path]})" if path in comparison.edited else ""
         yield f"{state:<8} {directory / path}{by_hand}"
 
-    # Files that are new or gone come last, as their diffs are long and say little, and the lock
-    # file after all, as it only repeats the others.
+    # New and deleted files come late, as their diffs are long and say little, and the lock file
+    # last, as it only repeats the others.
     paths = (*comparison.changed, *comparison.stale, *comparison.missing)
     lines: list[str] = []
     for path in sorted(paths, key=lambda path: str(path) == LOCK):
@@ -232,7 +231,7 @@ def _difference(
 
 
 def _write(compilation: Compilation, output: Path, files: dict[str, str], options: _Options) -> int:
-    """Writes the folder unless something speaks against it; the exit code."""
+    """Write the folder unless it has errors; return the exit code."""
     from etcompile.emit import directory
 
     problems: list[Diagnostic] = []

@@ -1,4 +1,4 @@
-"""What a command writes: data on standard output, diagnostics and notices on standard error."""
+"""Write data to standard output, diagnostics and notices to standard error."""
 
 import os
 import sys
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 def report(
     diagnostics: Sequence[Diagnostic], options: ReportOptions, *, are_data: bool = False
 ) -> None:
-    """Writes all diagnostics of a run.
+    """Write all diagnostics of a run.
 
     Args:
-        diagnostics: All of them: a form for machines is one document. Suppressed ones are only
-            in the forms that mark them as such.
-        are_data: They are what the command is for, so that machines find them on standard
-            output.
+        diagnostics: All at once, since JSON and SARIF are one document. Suppressed ones appear only
+            in formats that mark them.
+        are_data: They are the output of the command, so machines read them on standard output.
     """
     form = options.form
     diagnostics = _marked(diagnostics, options.ignore)
@@ -44,13 +43,13 @@ def report(
         click.echo(text, err=True, nl=False, color=True)
     else:
         stream = sys.stdout if are_data else sys.stderr
-        # As bytes: what a machine reads is UTF-8, whatever the terminal's encoding.
+        # As bytes: machines read UTF-8, whatever the terminal's encoding.
         stream.buffer.write(text.encode())
         stream.flush()
 
 
 def compiled(paths: Sequence[str], chosen: "Options", options: ReportOptions) -> "Compilation":
-    """Return what paths compile to, and name the output folders that were passed over."""
+    """Compile paths, and name the output folders that were skipped."""
     from etcompile.compiler import compile  # noqa: A004
 
     compilation = compile(paths, chosen)
@@ -62,7 +61,7 @@ def compiled(paths: Sequence[str], chosen: "Options", options: ReportOptions) ->
 
 
 def refuses(diagnostics: Sequence[Diagnostic], options: ReportOptions) -> bool:
-    """Whether the run is refused: for an error, or under `--strict` for anything reported."""
+    """Return True for an error, or under `--strict` for anything reported."""
     if has_errors(diagnostics) or not options.strict:
         return has_errors(diagnostics)
     marked = _marked(diagnostics, options.ignore)
@@ -78,15 +77,15 @@ def _marked(diagnostics: Sequence[Diagnostic], ignored: Sequence[str]) -> list[D
 
 
 def notices(options: ReportOptions) -> bool:
-    """Whether a person reads, who wants to know what was done."""
+    """Return True if a person reads the output and did not ask for quiet."""
     return options.form == "text" and not options.quiet
 
 
 def write(*texts: str, errors: str = "strict") -> None:
-    """Writes to standard output as bytes, so that every terminal gets what a file would.
+    """Write to standard output as bytes, so that every terminal gets the same as a file.
 
     Args:
-        errors: What becomes of a character that UTF-8 has not, as for `str.encode`.
+        errors: How to handle characters that UTF-8 cannot encode, as for `str.encode`.
     """
     for text in texts:
         sys.stdout.buffer.write(text.encode(errors=errors))
@@ -94,12 +93,12 @@ def write(*texts: str, errors: str = "strict") -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things in words: `1 job`, `7 objects`."""
+    """Return a number of things in words: `1 job`, `7 objects`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def colored(when: str, stream: TextIO) -> bool:
-    """Whether what goes to a stream is to be coloured, as `--color` wants it."""
+    """Return True if output to a stream is coloured, according to `--color`."""
     if when == "auto":
         return stream.isatty() and not os.environ.get("NO_COLOR")
     return when == "always"

@@ -1,4 +1,4 @@
-"""`etcompile restart`: runs a job of the cluster again, with new Pods."""
+"""Run a job of the cluster again, with new Pods (`etcompile restart`)."""
 
 import click
 

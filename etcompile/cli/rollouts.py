@@ -1,4 +1,4 @@
-"""What the commands share that change a cluster: questions, signals, and how they end."""
+"""Share what commands that change a cluster need: questions, signals, and exit codes."""
 
 import gc
 import json
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from etcompile.operations.execution import Result
     from etcompile.rollout import Proposal, Rollout
 
-_LISTED = 20
-"""Lines of objects that a question lists."""
+_LISTED = 20  # lines of objects in a question
 GIVE_UP = "Give up after this time, such as 90s, 10m or 1h30m; 0 means never."
-"""What `--timeout` means."""
+"""The help of `--timeout`."""
 
 Wait = Literal["ready", "complete", "none"]
 TIMEOUT = option(
@@ -41,7 +40,7 @@ TIMEOUT = option(
 
 
 class RolloutOptions(ClusterOptions, frozen=True, kw_only=True):
-    """Which cluster to change, and whether to ask before."""
+    """The cluster to change, and whether to ask before."""
 
     dry_run: Literal["client", "server"] | None = option(
         metavar="[=client|server]",
@@ -67,7 +66,7 @@ class Session:
         self._rollout = rollout
 
     def leave(self, code: int, diagnostics: Sequence[Diagnostic]) -> NoReturn:
-        """Ends the command, and says so to programs as well."""
+        """End the command, and report that to programs, too."""
         reported = (*self.unreported, *diagnostics)
         self.shown.conclude(code, reported)
         report(reported, self._options)
@@ -75,7 +74,7 @@ class Session:
 
     @contextmanager
     def concluded(self) -> Iterator[None]:
-        """Ends the command, whatever ends it, with a last event for programs."""
+        """End the command with a last event for programs, however it ends."""
         try:
             yield
         except RefusedError as error:
@@ -96,7 +95,7 @@ class Session:
         timeout: float | None,
         drain: float | None = None,
     ) -> "Result":
-        """Shows what is proposed, or asks whether it may be done, and does it.
+        """Show the proposal, or ask whether to carry it out, and do so.
 
         Args:
             timeout: Seconds; 0 for no limit, None for the default of `--timeout`.
@@ -148,10 +147,10 @@ class Session:
 
 
 def consents(plan: Plan, cluster: "Cluster", *, yes: bool) -> bool:
-    """Whether a plan without refusals may delete what it deletes.
+    """Return whether a plan without refusals may delete what it deletes.
 
-    On a terminal the objects are listed and somebody answers. Elsewhere nobody can answer; the
-    command line already has the options that the plan needs for its deletions.
+    On a terminal the user is asked. Elsewhere nobody can answer; the command line already has the
+    options that the plan needs for its deletions.
     """
     groups = destroyed(plan)
     if not groups or yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -172,7 +171,7 @@ def consents(plan: Plan, cluster: "Cluster", *, yes: bool) -> bool:
 
 @contextmanager
 def _signals(rollout: "Rollout") -> Iterator[None]:
-    """SIGINT and SIGTERM end the rollout in order; a second one ends the process."""
+    """Let SIGINT and SIGTERM end the rollout in order; a second one ends the process."""
     received: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""`etcompile scale`: changes the number of workers of a job in the source tree."""
+"""Change the number of workers of a job in the source tree (`etcompile scale`)."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -97,7 +97,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 
 def _request(options: _Options) -> "tuple[Way, int | str]":
-    """The option that says how many workers there are to be, and its value.
+    """Return the option that sets the number of workers, and its value.
 
     Raises:
         click.UsageError: the options contradict each other.

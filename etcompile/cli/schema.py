@@ -1,4 +1,4 @@
-"""`etcompile schema`: the JSON Schema of a kind, or of what etcompile writes."""
+"""Print the JSON Schema of a kind, or of output of etcompile (`etcompile schema`)."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -21,11 +21,11 @@ DESCRIBED = {
     "diagnostics": "what --output-format json writes",
     "plan": "what diff --plan writes",
 }
-"""What has a schema and is no kind."""
+"""Schemas that are not of a kind."""
 
 
 class _Other(NamedTuple):
-    """What is no kind to compile; without an API version, it is no kind at all."""
+    """A schema that is not of a compiled kind; without an API version, it is of no kind at all."""
 
     api_version: str
     name: str
@@ -46,12 +46,12 @@ def _described() -> Iterator[Kind | _Other]:
 
 
 def names(described: Iterable[Kind | _Other] = ()) -> Iterator[tuple[str, str]]:
-    """What KIND may be, as shortly as it is clear, each with what it is; all of it by default."""
+    """Yield the shortest unambiguous name of each kind, with its summary; of all by default."""
     for each in described or _described():
         kinds = (kind for kind in frontends.kinds() if kind is not each)
         others = {name for kind in kinds for name in names_of(kind.api_version, kind.name)}
-        own = names_of(each.api_version, each.name)
-        yield next(name for name in own if name not in others), each.summary
+        its = names_of(each.api_version, each.name)
+        yield next(name for name in its if name not in others), each.summary
 
 
 class _Options(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ def command(_ctx: click.Context, options: _Options) -> None:
     name = options.kind
     lower = name.strip().lower()
     known_by = ((each, names_of(each.api_version, each.name)) for each in _described())
-    meant = [each for each, own in known_by if lower in map(str.lower, own)]
+    meant = [each for each, its in known_by if lower in map(str.lower, its)]
     if len(meant) != 1:
         known = ", ".join(each for each, _ in names(meant or frontends.kinds()))
         near = did_you_mean(name, [each for each, _ in names()])

@@ -1,4 +1,4 @@
-"""`etcompile status`: what has become of jobs in the cluster."""
+"""Show the status of jobs in the cluster (`etcompile status`)."""
 
 import itertools
 import json
@@ -67,7 +67,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 
 def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
-    """Writes a line for each change until the job has ended; the exit code."""
+    """Write a line for each change until the job has ended; return the exit code."""
     from msgspec import to_builtins
 
     from etcompile.cli.main import reader_is_gone
@@ -79,10 +79,10 @@ def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
     if options.output == "text":
         before = view.statuses()
         write(_text(view, before, color=colored(options.color, sys.stdout)) + "\n")
-    for look in itertools.chain([view], follow(cluster, view)):
-        jobs, at = look.statuses(), clock()
-        found = [*changes(before, jobs)]
-        for change in found if options.output == "json" else together(found):
+    for update in itertools.chain([view], follow(cluster, view)):
+        jobs, at = update.statuses(), clock()
+        changed = [*changes(before, jobs)]
+        for change in changed if options.output == "json" else together(changed):
             if options.output == "json":
                 value = {"ts": at.isoformat(timespec="milliseconds")} | to_builtins(change)
                 write(json.dumps(shown_value(value)) + "\n")

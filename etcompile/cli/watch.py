@@ -1,4 +1,4 @@
-"""`etcompile watch`: runs the watcher, or prints the manifests that run it in a cluster."""
+"""Run the watcher, or print the manifests that run it in a cluster (`etcompile watch`)."""
 
 import gc
 import logging
@@ -28,8 +28,6 @@ _LISTEN = "127.0.0.1:8080"
 
 
 class ManifestOptions(Struct, frozen=True, kw_only=True):
-    """What `--manifests` prints."""
-
     image: str | None = option(
         metavar="IMAGE",
         help="With --manifests: image of the watcher.  [default: that of this release]",
@@ -118,7 +116,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     """
     from etcompile.k8s.names import is_subdomain
 
-    # It becomes the value of a label, too.
+    # The name becomes the value of a label, too.
     if not is_subdomain(options.name) or len(options.name) > 63:
         problem = f"{options.name!r} is not a name that objects of Kubernetes can have"
         raise click.BadParameter(problem, param_hint="--name")
@@ -134,7 +132,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     refuse_without("--manifests", *ManifestOptions.__struct_fields__)
     from etcompile.kubeapi import ClusterError
 
-    # It runs for months: the command line turns this off for commands that end soon.
+    # The watcher runs for months; `main` disables this for commands that end soon.
     gc.enable()
     _log_to_standard_error(options)
     try:
@@ -153,14 +151,14 @@ def _watch(options: _Options) -> int:
     from etcompile.watch.watcher import watcher
 
     connect = options.connection.connect
-    # Sent once: after a failure the watcher decides again.
+    # Requests are sent once: after a failure the watcher decides again.
     once = Retries(attempts=1)
     cluster = connect(connections=64, timeout=15.0, retries=once)
     electing = connect(connections=1, timeout=options.lease / 4, retries=once)
     namespaces = None if options.all_namespaces else options.namespaces or (cluster.namespace,)
     home = options.home or (namespaces or (cluster.namespace,))[0]
     identity = os.environ.get("ETCOMPILE_WATCH_IDENTITY") or socket.gethostname()
-    # A Pod that is started again has the same host name.
+    # A restarted Pod has the same host name.
     identity = f"{identity}_{uuid.uuid4().hex[:8]}"
     marks = {"labels": {WATCHES: ""}, "annotations": {WATCHES: ",".join(namespaces or ("*",))}}
     leading = Lease(electing, home, options.name, identity, WATCHER, options.lease, marks)
@@ -240,7 +238,7 @@ def _log_to_standard_error(options: _Options) -> None:
     from etcompile.watch.core.reports import TEXT, JsonFormatter
 
     def mask(record: logging.LogRecord) -> bool:
-        """Masks credentials in a log line, and whatever would end it or reach a terminal."""
+        """Mask credentials in a log line, and characters that end lines or control terminals."""
         record.msg, record.args = shown(record.getMessage()), ()
         record.fields = shown_value(getattr(record, "fields", {}))
         return True

@@ -1,4 +1,4 @@
-"""`etcompile why`: what a job died of first, or what keeps it from starting."""
+"""Show why a job failed, or what it waits for (`etcompile why`)."""
 
 import json
 from typing import Literal
@@ -51,8 +51,8 @@ def command(_ctx: click.Context, options: _Options) -> None:
         view = seen(cluster, options.job, cluster.namespace)
         pods = (value for value in view.objects.values() if value["kind"] == "Pod")
         waiting = [p for p in pods if (unscheduled(p) or {}).get("reason") == "Unschedulable"]
-        found = explanations(view.objects.values(), None, view.watchers, view.services)
-        found = [with_logs(cluster, view, why) for why in found]
+        reasons = explanations(view.objects.values(), None, view.watchers, view.services)
+        reasons = [with_logs(cluster, view, why) for why in reasons]
         capacity = ""
         if waiting and options.output == "text":
             from etcompile.operations.cluster_capacity import waits_for
@@ -63,7 +63,7 @@ def command(_ctx: click.Context, options: _Options) -> None:
         "markdown": texts.explanation_markdown,
         "html": texts.explanation_page,
     }
-    for why in found:
+    for why in reasons:
         if options.output == "json":
             write(json.dumps(shown_value(explanation_value(why)), indent=2) + "\n")
         else:
