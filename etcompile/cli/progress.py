@@ -195,7 +195,7 @@ class Lines:
         with self._lock:
             if event.status != "deleted" or event.action == "delete":
                 self._done += event.status in _PARTICIPLES.values()
-            pattern = _pattern(ref, event.reason)
+            pattern = _pattern(ref, event.reason) if event.reason else ""
             since, *_ = self._waits.get(ref, (time.monotonic(),))
             if event.status in _UNDER_WAY:
                 self._waits[ref] = since, (state[0], pattern), event.reason

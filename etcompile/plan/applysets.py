@@ -7,6 +7,7 @@ has applied since is not in this one any more.
 """
 
 import base64
+import functools
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -40,6 +41,7 @@ def parent(job: str, namespace: str) -> ObjectRef:
     return ObjectRef("v1", "ConfigMap", namespace, f"{_PREFIX}{job}")
 
 
+@functools.cache
 def applyset_id(parent: ObjectRef) -> str:
     """The id of the ApplySet with this parent."""
     text = f"{parent.name}.{parent.namespace}.{parent.kind}.{parent.group}"

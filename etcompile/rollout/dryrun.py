@@ -32,7 +32,6 @@ from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_placeholders
-from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import compared
 from etcompile.plan.field_values import Raw, changed_at, value_at
@@ -52,7 +51,7 @@ from etcompile.rollout.refusals import (
     of_namespace,
     refusal,
 )
-from etcompile.rollout.writer import Writer
+from etcompile.rollout.writer import Writer, likeness
 
 _AT_ONCE = 16
 _LONGEST = 50
@@ -156,7 +155,7 @@ class DryRun:
             return None
         changes = ((at.path, repr(at.before), repr(at.after)) for at in difference.places)
         labels = difference.desired["metadata"].get("labels") or {}
-        question = _likeness(difference.ref, difference.job, labels), tuple(changes)
+        question = likeness(difference.ref, difference.job, labels), tuple(changes)
         with self._lock:
             known = self._new.get(question)
             if known is None:
@@ -172,13 +171,6 @@ class DryRun:
                 raise
             answer.set_result(None)
         return answer.result()
-
-
-def _likeness(ref: ObjectRef, job: str | None, labels: Mapping[str, Any]) -> object:
-    """What an object has in common with those that admission treats as it: those of its role."""
-    if job is None or ROLE_LABEL not in labels:
-        return ref
-    return job, ref.api_version, ref.kind, ref.namespace, labels[ROLE_LABEL]
 
 
 def _under_another_name(value: Object) -> dict[str, Any]:
@@ -382,7 +374,7 @@ def _trials(
         ref = step.ref
         if step.action == "create":
             labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
-            groups.setdefault(("CREATE", _likeness(ref, step.job, labels)), []).append(step)
+            groups.setdefault(("CREATE", likeness(ref, step.job, labels)), []).append(step)
         elif step.action == "replace" or (
             step.action in ("update", "adopt", "release") and ref not in accepted
         ):

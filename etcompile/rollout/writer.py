@@ -18,7 +18,7 @@ from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_key_pair
-from etcompile.model.protocol import MANAGER
+from etcompile.model.protocol import MANAGER, ROLE_LABEL
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.planner import matched
@@ -58,6 +58,8 @@ class Writer:
         self._rights = proposal.rights
         self._secrets = proposal.secrets
         self._inventory = inventory
+        self._answered: set[object] = set()
+        """The roles of which an object has been created, and the answer was read as a whole."""
 
     def body(self, step: Step) -> dict[str, Any]:
         """What a step applies: the manifest, as a member of its ApplySet."""
@@ -97,7 +99,11 @@ class Writer:
                     raise
             time.sleep(_POLL)
         try:
-            live = self._cluster.server_side_apply(_with(body, resourceVersion=_NOTHING_YET))
+            role = likeness(step.ref, step.job, body["metadata"].get("labels") or {})
+            live = self._cluster.server_side_apply(
+                _with(body, resourceVersion=_NOTHING_YET), metadata_only=role in self._answered
+            )
+            self._answered.add(role)
         except ClusterError as error:
             # Also one of field managers: the object is there, made by somebody else meanwhile, and
             # perhaps as we would have made it, as the watcher makes Pods.
@@ -242,6 +248,13 @@ class Writer:
                     raise
             else:
                 return
+
+
+def likeness(ref: ObjectRef, job: str | None, labels: Mapping[str, Any]) -> object:
+    """Return what objects of one role share: admission treats them as one, but for their names."""
+    if job is None or ROLE_LABEL not in labels:
+        return ref
+    return job, ref.api_version, ref.kind, ref.namespace, labels[ROLE_LABEL]
 
 
 def _with(body: Object, **metadata: str | None) -> dict[str, Any]:

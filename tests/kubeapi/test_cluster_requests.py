@@ -156,6 +156,14 @@ def test_an_applied_object_is_there_and_a_second_apply_changes_nothing(cluster, 
     assert [owner["manager"] for owner in found["metadata"]["managedFields"]] == ["etcompile"]
 
 
+def test_apply_with_metadata_only_returns_the_sent_object_with_its_uid(cluster, config_maps):
+    sent = config_map()
+    written = cluster.server_side_apply(sent, metadata_only=True)
+    live = cluster.get(config_maps, "seed")
+    assert written == {**sent, "metadata": written["metadata"]}
+    assert written["metadata"]["uid"] == live["metadata"]["uid"]
+
+
 def test_a_dry_run_leaves_nothing(cluster, config_maps, control_plane, namespace):
     assert cluster.server_side_apply(config_map(), dry_run=True)["data"] == {"hosts": "a:1"}
     cluster.create(config_map(), dry_run=True)
