@@ -107,8 +107,8 @@ class Watch(Struct, eq=False, weakref=True):
                         raise status_error(value, f"GET {self.path}")
                     self.resource_version = value["metadata"]["resourceVersion"]
                     yield Event(event["type"], value, self.resource_version)
-        except (urllib3.exceptions.HTTPError, OSError, msgspec.DecodeError):
-            return  # broken off, perhaps in the middle of a line
+        except (urllib3.exceptions.HTTPError, OSError, msgspec.DecodeError, KeyError, TypeError):
+            return  # broken off, perhaps in the middle of a line, or no API server answers
         finally:
             with self.lock:
                 self.response = None

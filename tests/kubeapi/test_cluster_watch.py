@@ -131,3 +131,18 @@ def test_a_connection_that_goes_silent_is_replaced(faulty, proxy, monkeypatch):
     with closing(faulty.watch(resource, version)) as watch:
         assert next(iter(watch)).object["metadata"]["name"] == "there"
     assert proxy.count("GET", "watch=true") == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["null", "[]", '{"type": "ADDED"}', '{"type": "ADDED", "object": 1}']
+)
+def test_watch_goes_on_after_a_line_that_is_no_event(faulty, proxy, line):
+    maps = faulty.resource("v1", "ConfigMap")
+    version = faulty.list(maps).resource_version
+    faulty.create(config_map("after"))
+    chunked = {"Transfer-Encoding": "chunked"}
+    body = f"{len(line) + 1:x}\r\n{line}\n\r\n0\r\n\r\n"
+    proxy.add("status", path="watch=true", status=200, headers=chunked, body=body, times=1)
+    with closing(faulty.watch(maps, version)) as watch:
+        assert next(iter(watch)).object["metadata"]["name"] == "after"
+    assert proxy.count("GET", "watch=true") == 2
