@@ -1,9 +1,9 @@
-"""Every kind etcompile reads, a module each, in a package for each system that runs them.
+"""Find the kind of a document among all kinds that etcompile reads.
 
-A module is named after its kinds, in lower case (`tfjob`, `scaleout_scalein`, or `mpijob_v2` where
-two API versions have little in common), and lists them in `KINDS`; there is no list to edit. So a
-run imports the modules of the kinds in its input, and no others. A frontend knows its own kind
-and the model, nothing else. What kinds of several systems share is in the modules here.
+Each kind is a module, in a package for each system. A module is named after its kinds in lower case
+(`tfjob`, `scaleout_scalein`, or `mpijob_v2` if two API versions have little in common) and lists
+them in `KINDS`; there is no other list. So a run imports only the modules of the kinds in its
+input. A frontend knows its kind and the model, nothing else. Systems share the modules here.
 """
 
 import functools
@@ -35,18 +35,17 @@ __all__ = [
 
 @functools.cache
 def kinds() -> tuple[Kind, ...]:
-    """All kinds, in the order of their API version and name."""
+    """Return all kinds, in the order of their API version and name."""
     modules = dict.fromkeys(module for modules in _modules().values() for module in modules)
     return tuple(sorted(_in_modules(modules), key=lambda kind: (kind.api_version, kind.name)))
 
 
 def find(api_version: str | None, name: str | None) -> Kind | None:
-    """The kind of a document with this apiVersion and kind, or None if it is not ours."""
     return next((k for k in _named(name or "") if k.api_version == api_version), None)
 
 
 def jobs_called(word: str) -> tuple[Kind, ...]:
-    """Return the kinds of jobs that kubectl takes a word for: `mpijob`, `MPIJobs.kubeflow.org`."""
+    """Return the kinds of jobs that kubectl means by a word: `mpijob`, `MPIJobs.kubeflow.org`."""
     kind, dot, rest = word.lower().partition(".")
     called = f"{kind.removesuffix('s')}{dot}{rest}"
     return tuple(
@@ -59,11 +58,11 @@ def jobs_called(word: str) -> tuple[Kind, ...]:
 _GROUPS = ("kubeflow.org", "kai.alibabacloud.com", "elastic.iml.github.io")
 _KIND = re.compile(r"""\bkind["']?[ \t]*:[ \t]*["']?(\w+)""")
 _NO_JOBS = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition"})
-"""Kinds in which what looks like a job is data for a program that is not known."""
+"""Kinds in which the text of a job is data for an unknown program."""
 
 
 def jobs_inside(data: Any) -> Iterator[tuple[ValuePath, str]]:
-    """The jobs that another object holds, as a workflow does: where each stands, and its kind."""
+    """Yield the path and kind of jobs inside another object, such as a workflow."""
     if data.get("kind") not in _NO_JOBS:
         for key, value in data.items():
             yield from _jobs_in(value, (key,))
@@ -85,12 +84,11 @@ def _jobs_in(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, str]]:
 
 
 def is_known(name: str) -> bool:
-    """Whether there is a kind of that name, in whatever API version."""
     return bool(_named(name))
 
 
 class OlderVersion(msgspec.Struct, frozen=True):
-    """An API version that a kind had before; the head of `older_versions.yaml` has the fields."""
+    """An older API version of a kind; the head of `older_versions.yaml` describes the fields."""
 
     kind: str
     version: str
@@ -101,54 +99,49 @@ class OlderVersion(msgspec.Struct, frozen=True):
 _OLDER_VERSIONS = msgspec.json.Decoder(tuple[OlderVersion, ...])
 
 
+@functools.cache
 def older_versions(name: str) -> tuple[OlderVersion, ...]:
-    """The API versions that a kind of ours had before, whatever their groups."""
-    rows = _older_versions() if is_known(name) else ()
+    if not is_known(name):
+        return ()
+    text = Path(__file__).with_name("older_versions.yaml").read_text("utf-8")
+    rows = _OLDER_VERSIONS.decode(msgspec.json.encode(msgspec.yaml.decode(text)))
     return tuple(row for row in rows if row.kind == name)
 
 
-@functools.cache
-def _older_versions() -> tuple[OlderVersion, ...]:
-    text = Path(__file__).with_name("older_versions.yaml").read_text("utf-8")
-    return _OLDER_VERSIONS.decode(msgspec.json.encode(msgspec.yaml.decode(text)))
-
-
 def served_versions(api_version: str, name: str) -> tuple[str, ...]:
-    """The API versions in which a kind of this group is known, for a message about another."""
+    """Return the API versions of a kind in the group of `api_version`."""
     group = _group(api_version)
     return tuple(k.api_version for k in _named(name) if _group(k.api_version) == group)
 
 
 def meant_version(api_version: str, name: str) -> str | None:
-    """The API version that was probably meant, for a kind of ours in a group that is not.
+    """Return the API version that was probably meant for a known kind in an unknown group.
 
-    Another project may have a kind of the same name: only a group that resembles ours, or none
-    at all, counts as a slip.
+    Another project may have a kind of the same name, so only a similar group, or none at all, is a
+    typo.
     """
     group, slash, version = api_version.lower().rpartition("/")
     for kind in sorted(_named(name), key=lambda kind: not kind.api_version.endswith(f"/{version}")):
-        own = _group(kind.api_version)
-        brand = max(own.split("."), key=len)
-        if not slash or brand in group.split(".") or probably(group, (own,)):
+        known = _group(kind.api_version)
+        brand = max(known.split("."), key=len)
+        if not slash or brand in group.split(".") or probably(group, (known,)):
             return kind.api_version
     return None
 
 
 def kinds_of(group: str) -> tuple[str, ...]:
-    """The kinds of an API group, for a message about one that it does not have."""
-    if "." not in group or group.endswith(".k8s.io"):  # Kubernetes' own: nothing to import for
+    if "." not in group or group.endswith(".k8s.io"):  # a group of Kubernetes: import nothing
         return ()
     return tuple(sorted({k.name for k in kinds() if _group(k.api_version) == group}))
 
 
 def _named(name: str) -> list[Kind]:
-    """The kinds of that name, of whatever API version."""
     return [kind for kind in _in_modules(_modules().get(name.lower(), ())) if kind.name == name]
 
 
 @functools.cache
 def _modules() -> Mapping[str, Sequence[str]]:
-    """The modules of all packages here, by each word of their names; none is imported for that."""
+    """Return the modules of all packages by each word of their names, without importing them."""
     modules: dict[str, list[str]] = {}
     packages = [package.name for package in pkgutil.iter_modules(__path__) if package.ispkg]
     for package in sorted(packages):

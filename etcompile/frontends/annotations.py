@@ -1,8 +1,8 @@
-"""Annotations of our own prefix: which a kind reads, what they may say, and how jobs are recovered.
+"""Read and check annotations of the prefix `etcompile.dev/`, and apply those about recovery.
 
-A misspelt one would steer nothing, and nobody would know, so it is a warning. Annotations of every
-job say how its Pods are recovered and which run they are. What the watcher does changes no Pod that
-is there, and no run; a preflight is part of the Pods, and so is a command that restarts in place.
+A misspelt annotation would have no effect, so it is a warning. Annotations of every job set how its
+Pods are recovered and which run they are. The watcher acts on most of them, without a change to
+Pods or run; a preflight is part of the Pods, and so is a command that restarts in place.
 """
 
 import re
@@ -24,7 +24,7 @@ PREFIX = "etcompile.dev/"
 NNODES = f"{PREFIX}nnodes"
 GATE_TIMEOUT = f"{PREFIX}gate-timeout"
 DEFAULT_GATE_TIMEOUT = 1800
-"""Seconds: large images and a cluster that grows on demand need more than a few minutes."""
+"""Seconds, for large images and a cluster that grows on demand."""
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _LONGEST_SHOWN = 1024
@@ -34,10 +34,10 @@ class Annotation(Struct, frozen=True):
     """An annotation that a kind reads.
 
     Args:
-        read: The value of a text; None if it is none.
-        expected: What a text that has a value looks like.
-        field: The field of ours that it sets, if it sets one.
-        meant: The text that was probably meant, for advice.
+        read: Parse a text; None if it is invalid.
+        expected: Describes a valid text.
+        field: The field that it sets, if any.
+        meant: Guess the valid text that was meant, for advice.
     """
 
     read: Callable[[str], Any] = str
@@ -47,24 +47,21 @@ class Annotation(Struct, frozen=True):
 
 
 Annotations = Mapping[str, Annotation]
-"""The annotations that a kind reads, by name."""
 
 
 def one_of(*choices: str, field: str = "") -> Annotation:
-    """An annotation with one of these texts."""
     *others, last = choices
     expected = f"{', '.join(others)} or {last}" if others else last
     return Annotation(lambda text: text if text in choices else None, expected, field)
 
 
 def matching(pattern: str, expected: str, field: str = "") -> Annotation:
-    """An annotation whose whole text matches a pattern."""
     form = re.compile(pattern, re.ASCII)
     return Annotation(lambda text: text if form.fullmatch(text) else None, expected, field)
 
 
 def whole(least: int, most: int, expected: str, field: str) -> Annotation:
-    """An annotation with a whole number, which is written without zeros in front of it."""
+    """Return an annotation with a whole number without leading zeros."""
 
     def read(text: str) -> int | None:
         return int(text) if _NUMBER.fullmatch(text) and least <= int(text) <= most else None
@@ -73,7 +70,6 @@ def whole(least: int, most: int, expected: str, field: str) -> Annotation:
 
 
 def seconds(field: str) -> Annotation:
-    """An annotation with a number of seconds."""
     form = re.compile(r"0{0,8}[1-9][0-9]{0,8}")
     expected = "a number of seconds, at most 9 digits"
     return Annotation(lambda text: int(text) if form.fullmatch(text) else None, expected, field)
@@ -82,12 +78,12 @@ def seconds(field: str) -> Annotation:
 ANY = Annotation()
 FLAG = Annotation(one_of("true", "false").read, '"true" or "false"')
 GATED = {GATE_TIMEOUT: seconds("timeout")}
-"""The annotations of a kind whose Pods wait for others."""
+"""The annotations of kinds whose Pods wait for others."""
 
 PREFLIGHT = f"{PREFIX}preflight"
 STUCK = f"{PREFIX}stuck-after"
 OF_EVERY_JOB: Annotations = {
-    # A node that is only slow for a moment must not lose its Pods.
+    # A node that is slow for a moment must not lose its Pods.
     f"{PREFIX}lost-node-after": whole(
         30, 10**9, "a number of seconds, 30 or more", "lost_node_after"
     ),
@@ -103,40 +99,37 @@ OF_EVERY_JOB: Annotations = {
         "run_id",
     ),
 }
-"""The annotations that are read of jobs of all kinds."""
 
 
 def annotations_of(source: Source) -> Mapping[str, str]:
-    """The annotations of a document."""
     annotations: Mapping[str, str] = source.data["metadata"].get("annotations") or {}
     return annotations
 
 
 def fields_of(source: Source, known: Annotations) -> dict[str, Any]:
-    """The fields that annotations of a document set."""
+    """Return the fields that annotations of a document set."""
     texts = annotations_of(source)
     values = {row.field: row.read(texts[name]) for name, row in known.items() if name in texts}
     return {field: value for field, value in values.items() if field and value is not None}
 
 
 def gate_timeout(source: Source) -> int:
-    """Seconds until a gate gives up."""
     return int(fields_of(source, GATED).get("timeout", DEFAULT_GATE_TIMEOUT))
 
 
 def check_annotations(source: Source, known: Annotations) -> Iterator[Diagnostic]:
-    """Errors for values that annotations cannot have; warnings for ours that the kind ignores.
+    """Report annotations of ours with invalid values, or that the kind does not read.
 
-    The document may be one that its schema refuses.
+    The document need not be valid.
     """
     for name, text in mapping_at(source.data, ("metadata", "annotations")).items():
         if not isinstance(text, str):
             continue
         if (row := known.get(name)) is None:
             if name.startswith(PREFIX):
-                # Without what all of them begin with, which would make any two alike.
-                own = [annotation.removeprefix(PREFIX) for annotation in known]
-                close = closest(name.removeprefix(PREFIX), own)
+                # The common prefix would make any two of them similar.
+                names = [annotation.removeprefix(PREFIX) for annotation in known]
+                close = closest(name.removeprefix(PREFIX), names)
                 reason = "there is no such annotation for this kind"
                 advice = f"did you mean '{PREFIX}{close}'?" if close else ""
                 advice = "write it on the job" if name in OF_EVERY_JOB else advice
@@ -148,7 +141,6 @@ def check_annotations(source: Source, known: Annotations) -> Iterator[Diagnostic
 
 
 def annotation_value(source: Source, name: str, expected: str, advice: str = "") -> Diagnostic:
-    """An error for an annotation whose value is none that it may have."""
     place, text = source.locate(("metadata", "annotations", name)), annotations_of(source)[name]
     shown = text if len(text) <= _LONGEST_SHOWN else text[:40]
     facts = {"name": name, "expected": expected, "found": shown}
@@ -158,7 +150,6 @@ def annotation_value(source: Source, name: str, expected: str, advice: str = "")
 def unused_annotation(
     source: Source, name: str, reason: str, advice: str = "remove it"
 ) -> Diagnostic:
-    """A warning for an annotation that changes nothing."""
     place = source.locate(("metadata", "annotations", name), key=True)
     return unused(place, f"annotation {name}", reason, advice)
 
@@ -167,31 +158,29 @@ def unused_annotation(
 
 RESTART = f"{PREFIX}restart"
 TOGETHER = f"{PREFIX}restart-together"
-"""The annotation by which one replica that fails restarts all, in new Pods."""
+"""The annotation with which a failed replica restarts all, in new Pods."""
 _SIGNAL = f"{PREFIX}checkpoint-signal"
 _IN_PLACE = "in-place"
 _DLROVER_MASTER = "dlrover-master"
-"""A role that does not train, and runs a program of its own."""
-
-
-def _signal(field: str) -> Annotation:
-    # What a program may be sent without being told to end: not TERM, INT and QUIT.
-    row = one_of("USR1", "USR2", "HUP", "ALRM", "WINCH", field=field)
-    return structs.replace(row, meant=lambda text: text.upper().removeprefix("SIG"))
+"""A role that does not train, and runs another program."""
 
 
 OF_RESTARTS: Annotations = {
     RESTART: one_of(_IN_PLACE),
     f"{PREFIX}stop-timeout": seconds("stop"),
-    # Those on which a container may listen that does not run as root.
+    # A container that does not run as root cannot use lower ports.
     SUPERVISOR_PORT: whole(1024, 65535, "a port from 1024 to 65535, quoted", "port"),
-    _SIGNAL: _signal("checkpoint_signal"),
+    # Signals other than TERM, INT and QUIT, which ask a program to end.
+    _SIGNAL: structs.replace(
+        one_of("USR1", "USR2", "HUP", "ALRM", "WINCH", field="checkpoint_signal"),
+        meant=lambda text: text.upper().removeprefix("SIG"),
+    ),
 }
 """The annotations about restarts in place."""
 
 
 def recovered(job: Job, source: Source) -> tuple[Job, list[Diagnostic]]:
-    """A job as its annotations say that it is recovered, and what is wrong with these."""
+    """Apply a document's annotations about recovery to its job."""
     job = structs.replace(job, run=structs.replace(job.run, **fields_of(source, OF_EVERY_JOB)))
     annotations, notes = annotations_of(source), [*_idle(source)]
     command = annotations.get(PREFLIGHT)
@@ -201,14 +190,13 @@ def recovered(job: Job, source: Source) -> tuple[Job, list[Diagnostic]]:
     if not roles:
         reason = "DLRover's master makes the Pods that train"
         return job, [*notes, unused_annotation(source, PREFLIGHT, reason)]
-    # That they run a preflight makes other Pods of them, so it is another run; its command does
-    # not.
+    # The presence of a preflight changes the Pods, and so the run. Its command does not.
     identity = {**job.identity, "preflight": True}
     return structs.replace(job, preflight=Preflight(command, roles), identity=identity), notes
 
 
 def _idle(source: Source) -> Iterator[Diagnostic]:
-    """Settings of restarts in place, which have no effect without them."""
+    """Report settings of restarts in place in a job without them."""
     annotations = annotations_of(source)
     if RESTART not in annotations:
         reason = "the job does not restart in place"
@@ -219,18 +207,17 @@ def _idle(source: Source) -> Iterator[Diagnostic]:
 
 
 def restarts_in_place(source: Source) -> bool:
-    """Whether a document asks that commands run again in the Pods that are there."""
     return annotations_of(source).get(RESTART) == _IN_PLACE
 
 
 def restarted(job: Job, source: Source, each: tuple[str, ...] | None = None) -> Job:
-    """The job as it restarts in place, if it does.
+    """Apply restarts in place to a job whose document asks for them.
 
-    What its containers run is another command then, so it is another run. That command also has
-    most of the settings.
+    They change the command of its containers, which includes most of the settings, so it is another
+    run.
 
     Args:
-        each: The roles whose replicas restart each by itself; None if all restart together.
+        each: The roles whose replicas restart independently; None if all restart together.
     """
     if not restarts_in_place(source):
         return job
@@ -247,7 +234,7 @@ def restarted(job: Job, source: Source, each: tuple[str, ...] | None = None) -> 
 def contradiction(
     source: Source, roles: Sequence[Role], each: tuple[str, ...] | None
 ) -> Iterator[Diagnostic]:
-    """An error for a job that says of its replicas the opposite of how they restart in place."""
+    """Report a document whose annotations ask for restarts both together and independently."""
     together = annotations_of(source).get(TOGETHER)
     if not restarts_in_place(source):
         return
@@ -264,7 +251,6 @@ def contradiction(
 
 
 def impossible(source: Source, problem: str, advice: str, name: str = RESTART) -> Diagnostic:
-    """An error for a document that asks for restarts in place which there cannot be."""
     place = source.locate(("metadata", "annotations", name), key=True)
     facts = {"job": source.data["metadata"]["name"], "problem": problem, "advice": advice}
     return diagnose(codes.NOT_IN_PLACE, place, **facts)

@@ -1,4 +1,4 @@
-"""Parts of a document that all kinds read alike: Pod templates, and what is stored with the job."""
+"""Read the parts of a document that all kinds share: metadata, Pod templates, what is stored."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,14 +11,13 @@ from etcompile.model import Origin, PodTemplate
 from etcompile.model.schedulers import scheduler_keys
 
 MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"
-"""kubectl's own annotation for the container that matters."""
+"""kubectl's annotation for the main container."""
 
 MOUNTED_HOME = (
     r"(?!/(?:etc/edl|etc/mpi|etc/etcompile|opt/kube|job)(?:/|$))"
     r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+/?"
 )
-"""A path that keys can be mounted at: not ours, no dots that lead elsewhere, nothing a shell
-minds."""
+"""A path that keys can be mounted at: unused by the job, without `..`, and safe in a shell."""
 
 
 class JobDocument(Struct, frozen=True):
@@ -28,22 +27,19 @@ class JobDocument(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The job's name."""
         return str(self.source.data["metadata"]["name"])
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The document's `spec`."""
         fields: Mapping[str, Any] = self.source.data["spec"]
         return fields
 
     def annotation(self, name: str) -> str | None:
-        """One of its annotations."""
         return annotations_of(self.source).get(name)
 
     @property
     def of_job(self) -> dict[str, Any]:
-        """The fields of a `Job` that are the same for all kinds."""
+        """Return the fields of a `Job` that all kinds set in the same way."""
         data = self.source.data
         return {
             "name": self.name,
@@ -57,10 +53,10 @@ class JobDocument(Struct, frozen=True):
 def main_container(
     origin: Origin, template: Mapping[str, Any]
 ) -> tuple[str | None, list[Diagnostic]]:
-    """The name of the container that does the work; the others are sidecars.
+    """Return the container that does the work; the others are sidecars.
 
-    It is the one that `MAIN_CONTAINER` names, None if that names none; else the first. et-operator
-    always takes the first (reference/et-operator.md 6, defect 42).
+    It is the one that `MAIN_CONTAINER` names (None if it does not exist), else the first.
+    et-operator always uses the first (reference/et-operator.md 6, defect 42).
     """
     containers: Sequence[Mapping[str, Any]] = template["spec"]["containers"]
     names = [container["name"] for container in containers]
@@ -76,7 +72,7 @@ def main_container(
 def pod_template(
     origin: Origin, template: Mapping[str, Any], main: str, **changes: Any
 ) -> PodTemplate:
-    """A Pod template as the model has it, with what the kind changes of it."""
+    """Return a Pod template of the model, with the kind's changes."""
     metadata = template.get("metadata", {})
     fields = {
         "labels": metadata.get("labels", {}),
@@ -87,15 +83,15 @@ def pod_template(
 
 
 def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]:
-    """The document as it is stored with the job: enough to make the job again, and no more."""
+    """Return the document as it is stored: all that is needed to compile the job again."""
     data = source.data
     metadata: dict[str, Any] = {"name": data["metadata"]["name"]}
     if namespace := data["metadata"].get("namespace"):
         metadata["namespace"] = namespace
-    own = data["metadata"].get("annotations", {})
-    # A scheduler's own keys steer Pods too: the watcher's must be in the same queue.
-    names = dict.fromkeys((*annotations, *scheduler_keys(own), *OF_EVERY_JOB))
-    if stored := {name: own[name] for name in names if name in own}:
+    written = data["metadata"].get("annotations", {})
+    # With the keys of schedulers, so that the watcher's Pods are in the same queue.
+    names = dict.fromkeys((*annotations, *scheduler_keys(written), *OF_EVERY_JOB))
+    if stored := {name: written[name] for name in names if name in written}:
         metadata["annotations"] = stored
     labels = data["metadata"].get("labels", {})
     if stored := {name: labels[name] for name in scheduler_keys(labels)}:
@@ -110,11 +106,10 @@ def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]
 
 _SEQUENCE = f"{PREFIX}sequence"
 OF_INTENTS = {_SEQUENCE: ANY}
-"""The annotations of scale intents."""
 
 
 def heading(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
-    """What the metadata of an intent say, and what is wrong with their annotations."""
+    """Return the fields of an intent that its metadata set, and problems of its annotations."""
     problems = []
     text = annotations_of(source).get(_SEQUENCE)
     sequence = None

@@ -1,6 +1,6 @@
-"""What a document asks of a gang scheduler: `runPolicy.schedulingPolicy`, or annotations of ours.
+"""Read what a document asks of a gang scheduler, from `schedulingPolicy` or annotations.
 
-What a scheduler cannot do with it is said where the scheduler is known (`etcompile.backend.gang`).
+The schedulers' modules (`etcompile.backend.gang`) report what they cannot do.
 """
 
 import re
@@ -44,7 +44,7 @@ BEYOND_POLICY: Annotations = {
         "topology_label",
     ),
 }
-"""The annotations of a kind with a `schedulingPolicy`: what that has no field for."""
+"""Annotations of kinds with a `schedulingPolicy`, for what it has no field for."""
 ANNOTATIONS: Annotations = {
     f"{_PREFIX}min-member": whole(1, 10**9, "a number of Pods, at most 9 digits", "minimum"),
     f"{_PREFIX}queue": matching(_NAME, "a name", "queue"),
@@ -55,7 +55,7 @@ ANNOTATIONS: Annotations = {
     f"{_PREFIX}timeout": whole(1, 10**9, "a number of seconds, at most 9 digits", "timeout"),
     **BEYOND_POLICY,
 }
-"""The annotations of a kind that has no field for any of it."""
+"""Annotations of kinds without a `schedulingPolicy`."""
 
 _POLICY = {
     "minAvailable": "minimum",
@@ -73,16 +73,16 @@ MPI_OPERATOR = GangOperator(replaces_scheduler=True)
 
 _COSCHEDULING_TIMEOUT = 60
 _TOPOLOGY = {"mode": "hard", "highestTierAllowed": 1}
-"""What Trainer's CRD fills in."""
+"""Defaults of Trainer's CRD."""
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
-"""The annotation of a JobSet that names its queue."""
+"""Annotation of a JobSet with its queue."""
 
 
 def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Gang:
-    """What the `schedulingPolicy` of a document asks, and its annotations beyond that."""
+    """Read the `schedulingPolicy` of a document, and annotations for what it has no field for."""
     policy = source.data["spec"].get("runPolicy", {}).get("schedulingPolicy") or {}
     path = ("spec", "runPolicy", "schedulingPolicy")
-    # The empty text is what the operators' own clients write for "none".
+    # The operators' clients write an empty text for "none".
     stated = {name: policy[name] for name in _POLICY if policy.get(name) not in (None, "", {})}
     values = {_POLICY[name]: value for name, value in stated.items()}
     origins = {_POLICY[name]: Origin(source, (*path, name)) for name in stated}
@@ -90,15 +90,14 @@ def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Gan
 
 
 def by_annotation(source: Source) -> Gang:
-    """What the annotations of a document ask."""
     return _gang(source, ANNOTATIONS, {}, {}, GangOperator())
 
 
 def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> Gang:
-    """What the runtime of a TrainJob asks, and the job's annotations, which count before it.
+    """Read the runtime of a TrainJob, and the job's annotations, which take precedence.
 
-    reference/trainer-v2.md 6. All Pods are there from the start, so that all of them make up the
-    gang, and those that wait for others keep nobody from starting (defect T7).
+    See reference/trainer-v2.md 6. All Pods exist from the start, so all belong to the gang, and
+    those that wait for others do not block it (defect T7).
     """
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
@@ -108,7 +107,7 @@ def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> G
         origin = Origin(source, (*path, "podGroupPolicy", scheduler))
         origins.setdefault("scheduler", origin)
         if scheduler == "coscheduling":
-            # What their CRD fills in is not what somebody asked for, and is no origin.
+            # A default of their CRD has no origin.
             values["timeout"] = _COSCHEDULING_TIMEOUT
             if seconds := (fields or {}).get("scheduleTimeoutSeconds"):
                 values["timeout"] = seconds
@@ -130,15 +129,14 @@ def _gang(
     origins: Mapping[str, Origin],
     operator: GangOperator,
 ) -> Gang:
-    """A gang by the fields of a document, and by annotations, which count before these."""
-    own = fields_of(source, known)
+    annotated = fields_of(source, known)
     places = {
         row.field: Origin(source, ("metadata", "annotations", name))
         for name, row in known.items()
-        if row.field in own
+        if row.field in annotated
     }
     return Gang(
-        **{**values, **own},
+        **{**values, **annotated},
         labels=source.data["metadata"].get("labels", {}),
         annotations=annotations_of(source),
         operator=operator,

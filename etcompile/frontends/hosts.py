@@ -1,6 +1,6 @@
-"""How the replicas of a job find each other: host lists, gates, and ranks by `kubectl exec`.
+"""Build host lists, gates, and the scripts with which MPI reaches hosts by `kubectl exec`.
 
-The paths are a contract: Horovod takes kubexec.sh for its shell only under exactly that name
+The paths are a contract: Horovod uses kubexec.sh as its shell only under exactly that name
 (reference/training-operator-mpijob.md 6, step 4).
 """
 
@@ -19,61 +19,58 @@ PEERS = "peers"
 """Key of the list of hosts that a gate waits for."""
 
 NO_GPUS = (model.Env("NVIDIA_VISIBLE_DEVICES", ""), model.Env("NVIDIA_DRIVER_CAPABILITIES", ""))
-"""Of a launcher that is no worker: it must not take the GPUs of its node."""
+"""Variables of a launcher that is no worker, so that it does not take GPUs of its node."""
 
 
 def peer_list(role: str) -> model.HostList:
-    """The list of a role's hosts that `peer_gate` reads.
+    """Return the list of a role's hosts that `peer_gate` reads.
 
-    It does not follow the Pods that are there, because names do not change in a run.
+    It is not live, because names do not change in a run.
     """
     return model.HostList(PEERS, (role,), "{host}", live=False)
 
 
 def peer_gate(role: str, timeout: int, **fields: Any) -> model.Gate:
-    """What waits for the hosts of `peer_list`; `fields` of the gate are the kind's own."""
     return model.Gate((role,), f"{SCRIPTS_PATH}/{PEERS}", timeout, file=PEERS, **fields)
 
 
 def mpi_host_lists(
     line: str, host: str, *, launcher: bool, slots: bool = True
 ) -> tuple[model.HostList, ...]:
-    """The hostfile, what the discovery script prints, and whom the launcher waits for.
+    """Return the hostfile, the list for the discovery script, and the hosts of the launcher's gate.
 
     Args:
         line: A line of the hostfile, with `{slots}` and `{name}` for the host.
-        host: How a host is named: `{host}`, with its domain where it needs one.
+        host: The name of a host: `{host}`, with its domain if it needs one.
         launcher: The launcher is a host, too: the first.
         slots: The discovery script prints each host's slots.
     """
     hosts = ("launcher", "worker") if launcher else ("worker",)
     return (
         model.HostList("hostfile", hosts, line.replace("{name}", host)),
-        # With slots, so that horovodrun needs no --slots-per-host.
+        # With slots, horovodrun needs no --slots-per-host.
         model.HostList(HOSTS, hosts, f"{host}:{{slots}}" if slots else host),
         model.HostList(PEERS, ("worker",), host, live=False),
     )
 
 
 def discovery() -> model.ConfigFile:
-    """The script that elastic Horovod runs to list its hosts."""
+    """Return the script that elastic Horovod runs to list its hosts."""
     values = {"live": f"{HOSTS_PATH}/{HOSTS}", "seed": f"{SCRIPTS_PATH}/{HOSTS}"}
     return model.ConfigFile(DISCOVERY, DISCOVERY, values)
 
 
 def config_files(volume: str, *files: tuple[str, int]) -> model.Volume:
-    """A volume of files from the job's ConfigMap, each under its own key."""
     return model.Volume(volume, tuple((key, key, mode) for key, mode in files))
 
 
 def unless_set(container: Mapping[str, Any], *variables: model.Env) -> Iterator[model.Env]:
-    """Those of our variables that the container does not have: they are no promise."""
-    own = {env["name"] for env in container.get("env", ())}
-    return (env for env in variables if env.name not in own)
+    """Yield the variables that the container does not set."""
+    names = {env["name"] for env in container.get("env", ())}
+    return (env for env in variables if env.name not in names)
 
 
 def slots_per_worker(spec: Mapping[str, Any]) -> int:
-    """Processes for each worker of an MPIJob."""
     slots = spec.get("slotsPerWorker")
     return 1 if slots is None else int(slots)
 
@@ -93,13 +90,12 @@ _EXEC: tuple[dict[str, Any], ...] = (
 
 
 def kubexec_script(container: str | None) -> model.ConfigFile:
-    """The script that runs a command in a worker: in a container of it, if that is named."""
+    """Return the script that runs a command in a worker, in a certain container if it is named."""
     values = {"container": container, "kubectl": f"{KUBECTL_PATH}/kubectl"}
     return model.ConfigFile("kubexec.sh", "kubexec.sh", values)
 
 
 def kubectl_delivery(volume: str, resources: Mapping[str, str]) -> model.InitContainer:
-    """The init container that brings kubectl."""
     return model.InitContainer(
         name="kubectl-delivery",
         image="kubectl",
@@ -112,18 +108,18 @@ def kubectl_delivery(volume: str, resources: Mapping[str, str]) -> model.InitCon
 def launcher_access(
     job: str, launcher: model.PodTemplate, *, execs: bool, into: str | None = None
 ) -> tuple[model.ClusterAccess, str | None]:
-    """The rights of a launcher, and the account that its Pods get.
+    """Return the rights of a launcher, and the account that its Pods get.
 
     Args:
         launcher: The launcher's template. If it names an account, none is created.
         execs: It reaches its workers by exec.
-        into: The role into whose Pods, and no others, it may; None for any Pod of the namespace.
+        into: The only role whose Pods it may enter; None for any Pod of the namespace.
     """
-    own = launcher.spec.get("serviceAccountName") or launcher.spec.get("serviceAccount")
+    account = launcher.spec.get("serviceAccountName") or launcher.spec.get("serviceAccount")
     access = model.ClusterAccess(
-        account=str(own or f"{job}-launcher"),
-        create_account=not own,
+        account=str(account or f"{job}-launcher"),
+        create_account=not account,
         rules=_EXEC if execs else (),
         exec_into=into,
     )
-    return access, None if own else access.account
+    return access, None if account else access.account

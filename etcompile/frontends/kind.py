@@ -1,4 +1,4 @@
-"""What a frontend says of a kind, for the pipeline, and of its operator, for a hand-over."""
+"""Define the row of a kind, for the pipeline, and of its operator, for a hand-over."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,28 +14,28 @@ from etcompile.model import Intent, Job
 
 MANAGED_BY: ValuePath = ("spec", "runPolicy", "managedBy")
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-"""The one manager besides operators that their APIs admit."""
+"""The only manager that the operators' APIs accept besides the operators."""
 
 
 Lowered = tuple[Job | Intent | None, Sequence[Diagnostic]]
-"""What a document became, None if it cannot be a job or an intent; and what is to be said of it."""
+"""The job or intent of a document (None if invalid), and its diagnostics."""
 
 
 class Operator(Struct, frozen=True):
     """The operator that runs jobs of a kind.
 
     Args:
-        namespace: Where its own manifests install it.
+        namespace: The namespace of its default installation.
         deployment: The Deployment of that installation.
-        skips_deleted: It leaves a job alone once that is being deleted, so that it need not be
-            stopped while its objects lose their owner.
-        workers: Where the status lists the workers that run, by name; none if the spec says it.
+        skips_deleted: It ignores a job that is being deleted, so it need not be stopped while the
+            job's objects lose their owner.
+        workers: The path of the running workers' names in the status; empty if the spec has them.
         scalers: Kinds of its API group that scale a job and are left over when the job goes.
-        makes: What it makes of a job besides Pods, Services, ConfigMaps, Jobs, rights and
-            autoscalers: API versions and kinds.
-        generates_names: Its Pods have names that end at random: none can become what is rendered,
-            so that a run ends where it is, and another begins.
-        lost: What nobody does any more for a run that goes on without it, besides its policies.
+        makes: API versions and kinds of what it creates for a job besides Pods, Services,
+            ConfigMaps, Jobs, rights and autoscalers.
+        generates_names: The names of its Pods end at random, so no rendered Pod can replace them:
+            the old run ends, and a new one begins.
+        lost: What nothing does for a run without it, besides its policies.
     """
 
     name: str
@@ -52,26 +52,25 @@ class Operator(Struct, frozen=True):
 class Kind(Struct, frozen=True):
     """A kind of document that etcompile compiles.
 
-    Its methods take documents, JSON, that need not be valid.
+    The documents that its methods take need not be valid.
 
     Args:
         api_version: `group/version`.
         schema: Its JSON Schema: a file name in `schemas/`, or a path.
-        lower: Turns a document that its schema accepts into a job or an intent, but for what is
-            the same of all kinds.
+        lower: Turn a valid document into a job or an intent, except for what all kinds share.
         annotations: Those of its documents that only this kind reads.
         pod_counts: The fields that are a number of Pods, and so are bounded before anything is
             built; a step `*` is each key of a mapping. Nothing is built from `maxReplicas`.
-        pod_templates: Where its Pod templates stand; a step `*` is each key of a mapping
-            or each entry of a list.
-        volumes: Volumes that the compiled Pods have besides the template's own, so that a
-            template may mount them.
-        operator: Who runs it elsewhere, for a hand-over; None if nothing is known of that.
-        elastic: The field that lets its jobs scale; empty if all of them do, or none.
-        managers: Values of the field `managed_by` that mean the operator whose work this is;
-            none for a kind without that field.
+        pod_templates: The paths of its Pod templates; a step `*` is each key of a mapping or each
+            entry of a list.
+        volumes: Volumes that the compiled Pods have besides the template's, so that a template may
+            mount them.
+        operator: The operator that runs it, for a hand-over, if known.
+        elastic: The field that makes its jobs scalable; empty if all of them are, or none.
+        managers: Values of the field `managed_by` that mean its operator; none for a kind without
+            that field.
         container: The name that a container of each Pod template must have; empty if any will do.
-        completed: Types whose template may leave out what a Pod needs: the job fills it in.
+        completed: Types whose template may be incomplete, because the job completes it.
         managed_by: The field that names the controller of a job.
     """
 
@@ -92,7 +91,7 @@ class Kind(Struct, frozen=True):
     managed_by: ValuePath = MANAGED_BY
 
     def problems(self, source: Source) -> list[Diagnostic]:
-        """Report annotations and names of containers, whether or not the schema is satisfied."""
+        """Report invalid annotations and missing containers of a document."""
         known = {**self.annotations, **OF_EVERY_JOB} if self.pod_templates else self.annotations
         problems = [*check_annotations(source, known)]
         for path in self.templates_of(source.data) if self.container else ():
@@ -105,7 +104,7 @@ class Kind(Struct, frozen=True):
         return problems
 
     def lowered(self, source: Source) -> Lowered:
-        """The job or the intent of a document that its schema accepts."""
+        """Return the job or the intent of a valid document, with its recovery and gang."""
         value, notes = self.lower(source)
         if isinstance(value, Job):
             value, more = recovered(value, source)
@@ -119,19 +118,18 @@ class Kind(Struct, frozen=True):
         return value, notes
 
     def other_manager(self, data: Any) -> str | None:
-        """The controller that a document gives its job to, if it is another than the operator."""
+        """Return the controller of a job if it is not the operator."""
         value = value_at(data, self.managed_by)
         is_other = isinstance(value, str) and bool(self.managers) and value not in self.managers
         return value if is_other else None
 
     def templates_of(self, data: Any) -> Iterator[ValuePath]:
-        """The paths of the Pod templates that a document of this kind has."""
         return (place for path in self.pod_templates for place in _paths(path, data))
 
     def templates_by_role(self, data: Any) -> dict[str, ValuePath]:
-        """The paths of the Pod templates of a document of this kind, by the role in lower case.
+        """Return the paths of a document's Pod templates by role in lower case.
 
-        A template stands below the name of its role, or below an entry of a list that has it.
+        The role is the key above the template, or the name of the list entry above it.
         """
         templates = {}
         for path in self.templates_of(data):
@@ -144,12 +142,11 @@ class Kind(Struct, frozen=True):
         return templates
 
     def counts_of(self, data: Any) -> Iterator[ValuePath]:
-        """The paths of the fields of a document of this kind that are a number of Pods."""
         return (place for path in self.pod_counts for place in _paths(path, data))
 
 
 def names_of(api_version: str, name: str) -> tuple[str, ...]:
-    """What a kind may be called, as kubectl has it and in full, the shortest first."""
+    """Return the names of a kind as kubectl accepts them, and in full, the shortest first."""
     group, _, version = api_version.rpartition("/")
     with_version = f"{name}.{version}"
     full = f"{api_version}/{name}"
@@ -157,7 +154,7 @@ def names_of(api_version: str, name: str) -> tuple[str, ...]:
 
 
 def _paths(path: ValuePath, data: Any) -> Iterator[ValuePath]:
-    """A path for each key of the mapping, or entry of the list, where it has the step `*`."""
+    """Replace the step `*` of a path by each key of the mapping or list there."""
     if "*" not in path:
         yield path
         return

@@ -1,7 +1,7 @@
-"""How many nodes meet at DLRover's master, as far as the words of `dlrover-run` tell.
+"""Predict how many nodes meet at DLRover's master from the words of `dlrover-run`.
 
-The agents report it to the master, and only when they start; a master that is started again must
-be told (reference/dlrover.md 4.5). So what they will report has to be read from their command.
+The agents report it to the master only when they start, so a restarted master must be told
+(reference/dlrover.md 4.5). That needs their report before they make it.
 """
 
 import re
@@ -20,14 +20,14 @@ _MODULE = "dlrover.trainer.torch.elastic_run"
 _RANGE = re.compile(r"(?P<low>[1-9]\d{0,5})(:(?P<high>[1-9]\d{0,5}))?", re.ASCII)
 _COUNT = re.compile(r"\$(?:\{(\w+)\}|\((\w+)\)|(\w+))")
 _COUNTS = frozenset({"NODE_NUM", "WORKER_NUM", "WORLD_SIZE"})
-"""Variables of a worker with the number of workers (reference 3.2)."""
+"""Variables with the number of workers (reference 3.2)."""
 
 _LASTCALL, _JOIN = 60, 600
-"""Seconds: what an agent reports where `--rdzv_conf` says nothing."""
+"""Seconds that an agent reports by default."""
 
 
 class Rendezvous(Struct, frozen=True):
-    """What an agent reports when it starts.
+    """The report of an agent when it starts.
 
     Args:
         unit: Nodes come in multiples of it.
@@ -43,12 +43,12 @@ class Rendezvous(Struct, frozen=True):
 
 
 def runs_agent(container: Mapping[str, Any]) -> bool:
-    """Whether the container's command is seen to start DLRover's agent."""
+    """Report whether the container's command visibly starts DLRover's agent."""
     return arguments(container, _PROGRAM, _MODULE) is not None
 
 
 def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
-    """What the agent of a container will report; None if that cannot be read with certainty."""
+    """Return what the agent of a container will report; None if that is uncertain."""
     words = arguments(container, _PROGRAM, _MODULE)
     if words is None:
         return None
@@ -68,7 +68,7 @@ def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
 
 
 def parsed(text: str, workers: int) -> tuple[int, int] | None:
-    """The fewest and the most nodes of `--nnodes`: `4`, `3:4`, or `3:$NODE_NUM`, the workers."""
+    """Return the fewest and the most nodes of `--nnodes`: `4`, `3:4` or `3:$NODE_NUM`."""
 
     def count(match: re.Match[str]) -> str:
         return str(workers) if _COUNTS & {*match.groups()} else match[0]
@@ -77,7 +77,7 @@ def parsed(text: str, workers: int) -> tuple[int, int] | None:
 
 
 def node_range(text: str) -> tuple[int, int] | None:
-    """The fewest and the most nodes of `4` or `3:4`; None if it is neither."""
+    """Return the fewest and the most nodes of `4` or `3:4`; None for anything else."""
     if (match := _RANGE.fullmatch(text)) is None:
         return None
     low = int(match["low"])
@@ -85,7 +85,7 @@ def node_range(text: str) -> tuple[int, int] | None:
 
 
 def arguments(container: Mapping[str, Any], *programs: str) -> Sequence[str] | None:
-    """The words behind the program that a container runs; None if it runs none of these."""
+    """Return the words after the program that a container runs; None if it runs none of these."""
     words = command_words(container)
     for place, word in enumerate(words):
         if PurePosixPath(word).name in programs:
@@ -94,7 +94,7 @@ def arguments(container: Mapping[str, Any], *programs: str) -> Sequence[str] | N
 
 
 def options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The flags before the script with their values, names as with underscores."""
+    """Yield the flags before the script, with underscores, and their values."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         if word.endswith(".py") or word in ("&&", "||", ";", "|"):
             return  # what follows is the script's

@@ -1,7 +1,6 @@
-"""How a launcher reaches its workers by ssh: the key pair, the port, and the client's arguments.
+"""Decide how a launcher reaches its workers by ssh: the key pair, the port, the client's arguments.
 
-All kinds decide in the same way on the port: what the annotation says counts, else what the
-templates agree on.
+For all kinds the annotation sets the port, or else the templates.
 """
 
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ def kubeflow_ssh_keys(
     modes: Mapping[str, int] | None = None,
     roles: tuple[str, ...] = (),
 ) -> SshCredentials:
-    """The key pair of Kubeflow's MPI Operator and of its Trainer: a Secret of Kubernetes' type."""
+    """Return the key pair of Kubeflow's MPI Operator and Trainer: a Secret of Kubernetes' type."""
     private, public = "ssh-privatekey", "ssh-publickey"
     return SshCredentials(
         secret=secret,
@@ -48,7 +47,7 @@ def kubeflow_ssh_keys(
 
 
 def ssh_arguments(source: Source) -> str:
-    """The arguments of the ssh of a launcher: it tries again, on the annotated port if any."""
+    """Return the arguments of a launcher's ssh: retries, and the annotated port if any."""
     port = annotations_of(source).get(SSH_PORT, "")
     return f"{_RETRIES} -p {port}" if _is_port(port) else _RETRIES
 
@@ -56,13 +55,10 @@ def ssh_arguments(source: Source) -> str:
 def ssh_port(
     source: Source, launcher: PodTemplate, worker: PodTemplate | None, *, serves: bool
 ) -> tuple[int | None, list[Diagnostic]]:
-    """The port on which the workers' sshd is reached.
+    """Return the port of the workers' sshd (None if the images decide), and diagnostics.
 
     Args:
-        serves: The workers run etcompile's sshd, which listens where the launcher connects to.
-
-    Returns:
-        The port, None where the images decide, and what is to be said about it.
+        serves: The workers run etcompile's sshd, which listens on the port of the launcher.
     """
     annotated = annotations_of(source).get(SSH_PORT)
     if annotated is not None:
@@ -74,7 +70,7 @@ def ssh_port(
     listens = () if serves else listening_ports(worker.main_container)
     declared = declared_ports(worker.main_container)
     connects = connecting_ports(launcher.main_container)
-    # The nearest to the program comes first. What is only exposed moves no sshd of etcompile's.
+    # Commands come before declared ports, which do not affect etcompile's sshd.
     mentions = (*listens, *connects, *(() if serves else declared))
     if not mentions:
         return None, []
@@ -82,8 +78,8 @@ def ssh_port(
     others = (*connects, *declared)
     first = mentions[0].number
     port = next((other.number for other in others if other.number in open_ports), first)
-    wanted = open_ports or {port}
-    if all(other.number in wanted for other in others):
+    possible = open_ports or {port}
+    if all(other.number in possible for other in others):
         return port, []
     every: tuple[SshPort, ...] = (*listens, *others)
     odd = next(mention for mention in every if mention.number != port)

@@ -1,8 +1,8 @@
-"""AllreduceStrategy to roles: workers that meet at a master which makes no Pods (reference 6.6, B).
+"""Build roles for AllreduceStrategy: workers that meet at a master (reference 6.6, B).
 
-The master runs on its `local` platform: the same rendezvous, key-value store and node check as
-upstream's, without the API, so that no Pod of the job has rights and no kind need be defined. What
-that master leaves undone is the watcher's: who follows a failed worker, and when the run has ended.
+The master runs on its `local` platform: it has the same rendezvous, key-value store and node check
+as upstream's, but does not use the API, so no Pod needs rights and no CRD is necessary. The watcher
+does the rest: it replaces failed workers and decides when the run has ended.
 """
 
 from collections.abc import Iterator
@@ -31,10 +31,10 @@ _LIMITS = ("the minimum of --nnodes", "the maximum of --nnodes")
 
 
 def described(spec: Spec) -> dict[str, Any]:
-    """The fields of the job that this strategy decides: master, workers, and how they meet."""
+    """Return the fields of the job that this strategy decides."""
     meeting = meeting_of(spec)
     count = spec.replicas("worker")
-    # With fewer than all when the rendezvous takes fewer (reference 4.3).
+    # Fewer than all are enough if the rendezvous accepts fewer (reference 4.3).
     least = meeting.minimum if meeting and meeting.minimum < count else None
     files: tuple[ConfigFile, ...] = ()
     if meeting:
@@ -43,7 +43,7 @@ def described(spec: Spec) -> dict[str, Any]:
         files = (start, ConfigFile(_PRIME, _PRIME, values))
     return {
         "roles": (_master(spec, meeting), _worker(spec, meeting)),
-        # The gate needs to know the master by its name, in a list like any other.
+        # The gate reads the master's name from a list.
         "host_lists": (hosts.peer_list(MASTER),),
         "files": files,
         "success": Success(("worker",), least=least),
@@ -51,7 +51,7 @@ def described(spec: Spec) -> dict[str, Any]:
 
 
 def meeting_of(spec: Spec) -> Rendezvous | None:
-    """How many nodes meet at the master: by the annotation, else by the workers' command."""
+    """Return the size of the rendezvous, by the annotation or the workers' command."""
     workers = spec.replicas("worker")
     read = rendezvous(spec.main("worker"), workers)
     annotated = spec.annotation(NNODES)
@@ -64,7 +64,7 @@ def meeting_of(spec: Spec) -> Rendezvous | None:
 
 def _master(spec: Spec, meeting: Rendezvous | None) -> Role:
     command = (
-        # Without a number of nodes there is nothing to prime it with.
+        # The script primes the master with the number of nodes.
         *(("sh", f"{SCRIPTS_PATH}/{_START}") if meeting else ()),
         *elastic_pods.PROGRAM,
         *("--platform", "local"),
@@ -78,8 +78,8 @@ def _master(spec: Spec, meeting: Rendezvous | None) -> Role:
         command,
         account=None,
         scripts=(_START, _PRIME) if meeting else (),
-        # It never ends by itself, so it may always be started again; and it ends well only when
-        # the run is done, and must not be started again then.
+        # It never ends by itself, so it can be restarted. It exits with 0 only when the run is
+        # done, and must not be restarted then.
         serves=True,
         pod_restart="OnFailure",
         restart="OnFailure",
@@ -89,15 +89,15 @@ def _master(spec: Spec, meeting: Rendezvous | None) -> Role:
 def _worker(spec: Spec, meeting: Rendezvous | None) -> Role:
     count = spec.replicas("worker")
     env = tuple(elastic_pods.variables(spec, "worker", count, master=True))
-    # Until somebody is behind the master's address, agents may find no route and give up.
+    # While no Pod has the master's address, agents may find no route and give up.
     fields = {"name": "wait-for-master", "port": MASTER_PORT}
     gate = hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, **fields)
     bounds = Bounds(quorum=count)
     if meeting:
         place = Origin(spec.source, _command_path(spec))
         bounds = Bounds(meeting.minimum, meeting.maximum, place, _LIMITS)
-    # Upstream never follows a worker that ran out of memory, and says nothing (defect 14): it would
-    # do so again. Here the run fails if too few are left.
+    # As upstream, no replica follows a worker that ran out of memory (defect 14), because it would
+    # do so again. The run fails if too few are left.
     relaunch = elastic_pods.relaunch(spec, budget=True, never=("OOMKilled", 247), joint=True)
     return elastic_pods.role(
         spec, "worker", count, env, gate=gate, bounds=bounds, relaunch=relaunch
@@ -105,7 +105,7 @@ def _worker(spec: Spec, meeting: Rendezvous | None) -> Role:
 
 
 def _command_path(spec: Spec) -> ValuePath:
-    """What says how many nodes meet: the annotation, or the workers' command."""
+    """Return the path of the annotation or command that sets how many nodes meet."""
     if spec.annotation(NNODES) is not None:
         return ("metadata", "annotations", NNODES)
     place, main = spec.main_place("worker"), spec.main("worker")
@@ -115,7 +115,6 @@ def _command_path(spec: Spec) -> ValuePath:
 
 
 def notes(spec: Spec) -> Iterator[Diagnostic]:
-    """What is wrong with the job, and what of it changes nothing."""
     annotated, count = spec.annotation(NNODES), spec.replicas("worker")
     if annotated is not None and parsed(annotated, 1) is None:
         yield annotation_value(spec.source, NNODES, "like 4 or 3:4")

@@ -1,8 +1,8 @@
-"""The Pods of an ElasticJob as roles: what they are called, carry and know (reference 3).
+"""Build the roles of an ElasticJob: names, labels and variables of its Pods (reference 3).
 
-Workers that meet at a master and parameter servers without one have the same Pods. The master's
-template is made of what the job says of it and of what the operator would fill in (2.2, 2.3).
-Annotations become separate words of its command, never a shell's.
+Workers that meet at a master and static parameter servers have the same Pods. The master's template
+is the job's, completed with what the operator would fill in (2.2, 2.3). Annotations become separate
+words of its command, without a shell.
 """
 
 import re
@@ -30,19 +30,19 @@ from etcompile.frontends.notes import no_effect, overwritten, unused
 from etcompile.k8s.bookkeeping import PREFIXES
 
 PORTS = {"ps": 2222, "chief": 3333, "worker": 3333, "evaluator": 3333}
-"""The port of a type's Services."""
+"""The ports of Services by type."""
 _RELAUNCHES, _MOST_RELAUNCHES = 3, 5
 _PENDING = 900
-"""Seconds: a constant of the master's, whatever `pending_timeout` says (reference 4.3)."""
+"""Seconds, a constant of the master whatever `pending_timeout` says (reference 4.3)."""
 _TOLERANCE: dict[str, Literal["any", "minimum", "never"]] = {
     "-1": "never",
     "0": "never",
     "1": "minimum",
     "2": "any",
 }
-"""What `pending_fail_strategy` says: disabled, skip, necessary, all."""
+"""The values of `pending_fail_strategy`: disabled, skip, necessary, all."""
 _KILLED = (137, 143)
-"""Exit codes of who was killed, which is nobody's fault (reference 4.2)."""
+"""Exit codes of killed containers, which do not count as failures (reference 4.2)."""
 
 
 def role(
@@ -57,19 +57,18 @@ def role(
     bounds: model.Bounds | None = None,
     **recovery: Any,
 ) -> model.Role:
-    """A type's role.
+    """Return the role of a type.
 
     Args:
         name: The key of the type in `replicaSpecs`: `worker`, `ps`, `chief`, `evaluator`.
         env: The variables of its main container (`variables`).
-        like: The type whose template it has, if not its own.
+        like: The type whose template it uses, if it has none.
         recovery: Fields of `Recovery` that the strategy decides.
     """
-    own = like or name
+    source = like or name
     priority = None
-    # The master gives `high` to one Pod more than the share says; here it is the share
-    # (reference 3.3).
-    if share := str(spec.types[own].get("priority") or ""):
+    # Upstream's master gives `high` to one Pod more than the share (reference 3.3).
+    if share := str(spec.types[source].get("priority") or ""):
         if share in ("high", "low"):
             priority = model.Priority(count, share, share)
         else:
@@ -85,8 +84,8 @@ def role(
             relaunch="elasticjob.dlrover/relaunch-count",
         ),
         members=tuple(model.Member(index) for index in range(count)),
-        template=_template(spec, own),
-        origin=spec.origin(own),
+        template=_template(spec, source),
+        origin=spec.origin(source),
         ports=(model.Port("grpc", PORTS[name]),),
         additions=model.PodAdditions(
             env=tuple(env), run_once=run_once, priority=priority, gate=gate
@@ -97,11 +96,10 @@ def role(
 
 
 def _template(spec: Spec, name: str) -> model.PodTemplate:
-    """A type's template, whose main container has each request for a limit, where it has no limit.
+    """Return a type's template, with limits equal to requests where limits are missing.
 
-    DLRover's master makes limits of all requests (reference 3.3): quotas count them, and a
-    namespace's default limit may be below the request. A limit that is written down stays
-    (defect 1).
+    DLRover's master sets limits to the requests (reference 3.3): quotas count them, and a
+    namespace's default limit may be below the request. An explicit limit stays (defect 1).
     """
     template, main = spec.types[name]["template"], spec.main(name)
     pod = template["spec"]
@@ -117,11 +115,11 @@ def _template(spec: Spec, name: str) -> model.PodTemplate:
 
 
 def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[model.Variable]:
-    """The variables of a type's main container, in upstream's order (reference 3.2).
+    """Yield the variables of a type's main container, in upstream's order (reference 3.2).
 
-    `JOB_UID` is not among them: only a cluster knows it, and agents do without.
+    `JOB_UID` is missing, because only a cluster knows it, and agents do not need it.
     """
-    # As the document says it, and not as scaling leaves it: running Pods must not change.
+    # The number in the document, because scaling must not change running Pods.
     nodes = str(spec.replicas("worker") or count)
     yield model.Env("POD_IP", field="status.podIP")
     yield model.Env("NODE_IP", field="status.hostIP")
@@ -151,22 +149,22 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[mo
     yield model.Env("MONITOR_ENABLED", "true")
 
 
-def relaunch(spec: Spec, *, budget: bool, **own: Any) -> model.Relaunch:
-    """How failed replicas are followed (reference 4.2, 4.3); `own` is what the strategy decides."""
+def relaunch(spec: Spec, *, budget: bool, **of_strategy: Any) -> model.Relaunch:
+    """Return how failed replicas are followed (reference 4.2, 4.3)."""
     stated = spec.types["worker"].get("restartCount")
     count = _RELAUNCHES if stated is None else int(stated)
     return model.Relaunch(
         limit=min(count, _MOST_RELAUNCHES),
         free=_KILLED,
-        # Upstream ends a job at this number of failed nodes; here it may still have them.
+        # Upstream ends a job at this number of failed nodes, hence one fewer.
         budget=max(spec.replicas("worker"), count) - 1 if budget else None,
         pending=_PENDING,
         tolerance=_TOLERANCE[option(spec, "pending_fail_strategy", "1")],
-        **own,
+        **of_strategy,
     )
 
 
-# What changes nothing, or replaces something ------------------------------------------------------
+# Fields without effect ----------------------------------------------------------------------------
 
 UNREAD = {
     "brainService": "DLRover does not tell its master since 0.5",
@@ -174,7 +172,7 @@ UNREAD = {
     "enableElasticScheduling": "no program of DLRover reads it",
     "enableDynamicSharding": "no program of DLRover reads it",
 }
-"""Fields of an ElasticJob that change nothing, and why (reference 1.1)."""
+"""Fields of an ElasticJob without effect, and why (reference 1.1)."""
 UNREAD_OF_TYPE = {
     "restartPolicy": "no program of DLRover reads it",
     "restartTimeout": "DLRover parses it and never uses it",
@@ -190,7 +188,6 @@ _UNREAD_OF_MASTER = {
 
 
 def notes(spec: Spec) -> Iterator[Diagnostic]:
-    """Warnings about fields that change nothing, and about priorities."""
     for field, reason in UNREAD.items():
         advice = "write the variables into the templates" if field == "envs" else "remove it"
         yield from no_effect(spec.source, ("spec", field), reason, advice)
@@ -205,14 +202,13 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
         classes = named if priority in ("high", "low") else "PriorityClasses named high and low"
         place = origin.locate("priority")
         yield diagnose(codes.PRIORITY_CLASS, place, where=f"{name}.priority", names=classes)
-        if own := fields["template"]["spec"].get("priorityClassName"):
+        if named := fields["template"]["spec"].get("priorityClassName"):
             place = origin.locate("template", "spec", "priorityClassName")
             reason = f"{name}.priority says {priority}"
-            yield overwritten(place, "priorityClassName", own, reason, "remove one of the two")
+            yield overwritten(place, "priorityClassName", named, reason, "remove one of the two")
 
 
 def unused_fields(spec: Spec, name: str, dead: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """A warning for each of these fields that a type has, with the reason."""
     for field, reason in dead.items():
         path = ("spec", "replicaSpecs", name, field)
         yield from no_effect(spec.source, path, reason, where=f"{name}.{field}")
@@ -221,7 +217,7 @@ def unused_fields(spec: Spec, name: str, dead: Mapping[str, str]) -> Iterator[Di
 # The master --------------------------------------------------------------------------------------
 
 PROGRAM = ("python", "-m", "dlrover.python.master.main")
-_OWN_LABELS = (JOB_LABEL, TYPE_LABEL, INDEX_LABEL)
+_SELECTED = (JOB_LABEL, TYPE_LABEL, INDEX_LABEL)
 _RESOURCES = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
 
 
@@ -229,10 +225,10 @@ class Option(Struct, frozen=True):
     """An annotation of the job that its master takes as an option (reference 2.2).
 
     Args:
-        since: The version that forwards it first.
-        form: What it may be, as a regular expression.
-        local: Whether a master that makes no Pods cares.
-        dead: Why it changes nothing, if nothing reads it.
+        since: The first version that forwards it.
+        form: A regular expression of valid values.
+        local: A master that creates no Pods reads it, too.
+        dead: Why it has no effect, if nothing reads it.
     """
 
     name: str
@@ -258,11 +254,11 @@ _NOT_FORWARDED = (
     *("hang_detection", "hang_downtime", "max_hang_downtime", "xpu_type"),
     *("task_process_timeout", "dynamic_failover_extension", "group-affinity"),
 )
-"""Options of the master that its documentation promises as annotations."""
+"""Options of the master that its documentation lists as annotations."""
 
 
 def option(spec: Spec, name: str, default: str) -> str:
-    """The value of an annotation that this version of DLRover forwards; else the default."""
+    """Return the value of an annotation that this version of DLRover forwards, else the default."""
     known = next(option for option in _OPTIONS if option.name == name)
     text = spec.annotation(name)
     if text is None or spec.version < known.since or not re.fullmatch(known.form, text, re.ASCII):
@@ -271,7 +267,6 @@ def option(spec: Spec, name: str, default: str) -> str:
 
 
 def command_options(spec: Spec, *, local: bool) -> Iterator[str]:
-    """What the annotations add to the master's command."""
     for known in _OPTIONS:
         value = option(spec, known.name, "")
         if value and not known.dead and (known.local or not local):
@@ -279,7 +274,6 @@ def command_options(spec: Spec, *, local: bool) -> Iterator[str]:
 
 
 def master_notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
-    """What is wrong with what the job says of its master, and what of it changes nothing."""
     for known in _OPTIONS:
         text = spec.annotation(known.name)
         if text is None:
@@ -301,7 +295,7 @@ def master_notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
             yield unused_annotation(spec.source, name, reason)
     metadata = spec.source.data["metadata"]
     yield from crash_notes(model.Origin(spec.source, ("metadata",)), metadata)
-    for label in _OWN_LABELS:
+    for label in _SELECTED:
         if label in metadata.get("labels", {}):
             at = spec.source.locate(("metadata", "labels", label), key=True)
             reason = "on the master's Pod it would hide the master from its own Service"
@@ -328,17 +322,17 @@ def master_role(
     run_once: bool = False,
     **recovery: Any,
 ) -> model.Role:
-    """The master's role.
+    """Return the master's role.
 
     Args:
-        account: The ServiceAccount with which it talks to the API; None for none at all.
+        account: The ServiceAccount with which it uses the API, if it does.
         env: Its variables besides POD_IP.
         recovery: Fields of `Recovery` that the strategy decides.
     """
     numbered = spec.version >= (0, 5)
     service, pod = spec.master_service, spec.master_pod_stem
     service_type = option(spec, "service_type", "grpc")
-    # Only where it is not the usual one: the client that primes the master must know it, too.
+    # The client that primes the master needs a type that is not the default.
     kind = (
         [model.Env("DLROVER_MASTER_SERVICE_TYPE", service_type)] if service_type != "grpc" else []
     )
@@ -361,19 +355,19 @@ def master_role(
             scripts=scripts,
             run_once=run_once,
         ),
-        # Upstream's operator takes a master that is deleted for one that failed (defect c).
+        # Upstream's operator treats a deleted master like a failed one (defect c).
         recovery=model.Recovery(comes_back="when-gone", **recovery),
     )
 
 
 def _master_template(spec: Spec, command: Sequence[str], *, token: bool) -> model.PodTemplate:
-    """The master's template: the job's own, with what it leaves out.
+    """Complete the job's template of the master.
 
-    The operator filled it in up to 0.3 and takes it as it is since, so that upstream's own
-    examples are refused by the API server (reference 7, defect 5).
+    The operator completed it up to 0.3 and uses it unchanged since, so that the API server refuses
+    upstream's examples (reference 7, defect 5).
     """
-    own: Mapping[str, Any] = spec.types.get(MASTER, {}).get("template", {"spec": {}})
-    containers = own["spec"].get("containers", [{"name": "main"}])
+    written: Mapping[str, Any] = spec.types.get(MASTER, {}).get("template", {"spec": {}})
+    containers = written["spec"].get("containers", [{"name": "main"}])
     name = spec.mains.get(MASTER, "main")
     main = next(container for container in containers if container["name"] == name)
     probe = {"tcpSocket": {"port": MASTER_PORT}, "periodSeconds": 2}
@@ -386,18 +380,18 @@ def _master_template(spec: Spec, command: Sequence[str], *, token: bool) -> mode
         "readinessProbe": main.get("readinessProbe", probe),
     }
     completed.pop("args", None)
-    pod = {**({} if token else {"automountServiceAccountToken": False}), **own["spec"]}
+    pod = {**({} if token else {"automountServiceAccountToken": False}), **written["spec"]}
     pod["containers"] = [completed if other is main else other for other in containers]
-    # As the operator copies them, but for those by which its Service finds it (defect 22).
+    # The operator copies these, also the labels that its Service selects (defect 22).
     copied = {
         field: {
             key: value
             for key, value in spec.source.data["metadata"].get(field, {}).items()
-            if not key.startswith(PREFIXES) and not (field == "labels" and key in _OWN_LABELS)
+            if not key.startswith(PREFIXES) and not (field == "labels" and key in _SELECTED)
         }
         for field in ("labels", "annotations")
     }
-    metadata = own.get("metadata", {})
+    metadata = written.get("metadata", {})
     return model.PodTemplate(
         labels=pod_labels({**metadata.get("labels", {}), **copied["labels"]}),
         annotations={**metadata.get("annotations", {}), **copied["annotations"]},

@@ -1,7 +1,7 @@
-"""An ElasticJob, read: names, labels, and what changed from version to version of DLRover.
+"""Read an ElasticJob: names, labels, and differences between versions of DLRover.
 
-reference/dlrover.md 0 and 3. The operator makes a master and the master makes all other Pods, so
-"DLRover" here is both of them.
+See reference/dlrover.md 0 and 3. The operator creates a master and the master creates all other
+Pods; "DLRover" here is both of them.
 """
 
 import re
@@ -22,32 +22,32 @@ TYPE_LABEL = "elasticjob.dlrover/replica-type"
 INDEX_LABEL = "elasticjob.dlrover/replica-index"
 
 MASTER = "dlrover-master"
-"""The master's type, and its role."""
+"""The master's type and role."""
 MASTER_PORT = 50001
 ALLREDUCE = "AllreduceStrategy"
 PARAMETER_SERVERS = "etcompile.dev/parameter-servers"
 
 Version = tuple[int, int]
-"""Major and minor: what decides what a master does (reference 0)."""
+"""Major and minor, which decide what a master does (reference 0)."""
 _OLDEST: Version = (0, 3)
 ANNOTATIONS: Annotations = {
     DLROVER_VERSION: matching(r"v?\d{1,3}\.\d{1,3}(\.\d{1,3})?", "a version such as 0.6.1"),
     PARAMETER_SERVERS: ANY,
     NNODES: ANY,
 }
-"""Annotations of our prefix that an ElasticJob may have."""
 _IN_TAG = re.compile(r"(?:^|[-_])v?(0\.\d{1,3})(?:\.\d{1,3})?(?=$|[-_.])", re.ASCII)
 
 _CRASHING = ("app.kubernetes.io/name", "elasticjob")
-"""A label on which an operator that still runs crashes, on a Pod without an owner (defect d)."""
+"""A label that crashes a running operator, on a Pod without an owner (defect d)."""
 _LONGEST_SERVICE = 63
 
 
 class Spec(JobDocument, frozen=True):
-    """An ElasticJob, read.
+    """The document of an ElasticJob.
 
     Args:
-        version: Of the DLRover whose operator the job is written for: major and minor.
+        version: The version of DLRover that the job is written for.
+        mains: The name of the main container by type.
     """
 
     version: Version
@@ -55,27 +55,23 @@ class Spec(JobDocument, frozen=True):
 
     @property
     def types(self) -> Mapping[str, Mapping[str, Any]]:
-        """The types of Pods."""
         types: Mapping[str, Mapping[str, Any]] = self.fields["replicaSpecs"]
         return types
 
     @property
     def is_allreduce(self) -> bool:
-        """Whether all workers are alike and meet at the master."""
         return bool(self.fields.get("distributionStrategy") == ALLREDUCE)
 
     @property
     def master_pod_stem(self) -> str:
-        """What the name of the master's Pod begins with; a Pod's name may be long."""
         return f"elasticjob-{self.name}-{MASTER}"
 
     @property
     def master_service(self) -> str:
-        """The name of the master's Service.
+        """Return the name of the master's Service: upstream's if it is valid, else a shorter one.
 
-        Upstream's where a Service may have it, else a shorter one. With upstream's, the API server
-        refuses the Service, and workers get the address of the master's Pod (reference 7, defect
-        21), which nobody knows before the Pod is there.
+        If the API server refuses upstream's name, workers get the address of the master's Pod
+        (reference 7, defect 21), which is unknown before the Pod exists.
         """
         if len(self.master_pod_stem) <= _LONGEST_SERVICE:
             return self.master_pod_stem
@@ -85,35 +81,32 @@ class Spec(JobDocument, frozen=True):
         return f"elasticjob-{start}-{digest}-{MASTER}"
 
     def pod_stem(self, name: str) -> str:
-        """What the names of a type's Pods and Services begin with."""
         return f"{self.name}-edljob-{name}"
 
     def replicas(self, name: str) -> int:
-        """How many Pods of a type the document asks for; 0 if absent, as upstream counts."""
+        """Return how many Pods of a type the document asks for; 0 if absent, as upstream counts."""
         return int(self.types.get(name, {}).get("replicas") or 0)
 
     def origin(self, name: str) -> Origin:
-        """Where a type stands; all types if it is not there."""
+        """Return the place of a type, or of all types if it is missing."""
         below = (name,) if name in self.types else ()
         return Origin(self.source, ("spec", "replicaSpecs", *below))
 
     def main_place(self, name: str) -> int:
-        """Which container of a type trains."""
         containers = self.types[name]["template"]["spec"]["containers"]
         return [container["name"] for container in containers].index(self.mains[name])
 
     def main(self, name: str) -> Mapping[str, Any]:
-        """The container of a type that trains."""
         containers = self.types[name]["template"]["spec"]["containers"]
         container: Mapping[str, Any] = containers[self.main_place(name)]
         return container
 
 
 def read_version(source: Source) -> tuple[Version, list[Diagnostic]]:
-    """The version of DLRover that a job runs, and what is to be said about it.
+    """Return the version of DLRover that a job runs, with a warning if it is assumed.
 
-    The annotation says it, else the tag of an image that is called after DLRover, the master's
-    first. A job that says nothing is taken to run the newest (reference 0).
+    The annotation sets it, else the tag of an image with DLRover in its name, the master's first.
+    Otherwise it is the newest (reference 0).
     """
     metadata = source.data["metadata"]
     annotated = annotations_of(source).get(DLROVER_VERSION)
@@ -135,12 +128,11 @@ def read_version(source: Source) -> tuple[Version, list[Diagnostic]]:
 
 
 def pod_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels for a Pod, without the one on which DLRover's operator crashes."""
+    """Remove the label on which DLRover's operator crashes."""
     return {name: value for name, value in labels.items() if (name, value) != _CRASHING}
 
 
 def crash_notes(origin: Origin, metadata: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    """A warning for the label that `pod_labels` leaves out."""
     name, value = _CRASHING
     if metadata.get("labels", {}).get(name) == value:
         reason = "on a Pod without an owner it makes a DLRover operator that still runs crash"

@@ -1,7 +1,7 @@
-"""ElasticJob of DLRover (`elastic.iml.github.io/v1alpha1`) to a job.
+"""Turn an ElasticJob of DLRover (`elastic.iml.github.io/v1alpha1`) into a job.
 
-reference/dlrover.md. AllreduceStrategy needs nothing of DLRover in the cluster but its images;
-ParameterServerStrategy keeps DLRover's master, or does without one. What is common is here.
+See reference/dlrover.md. AllreduceStrategy needs nothing of DLRover but its images;
+ParameterServerStrategy runs DLRover's master, or none. This module has what both share.
 """
 
 from collections.abc import Iterator
@@ -31,10 +31,9 @@ from etcompile.model.protocol import config_name
 
 
 def lower(source: Source) -> Lowered:
-    """The job of an ElasticJob that `schemas/ElasticJob.json` accepts."""
     notes = []
     if annotations.restarts_in_place(source):
-        # DLRover restarts in its own way (reference/dlrover.md 4).
+        # DLRover itself restarts processes or Pods (reference/dlrover.md 4).
         advice = f"remove {annotations.RESTART}"
         problem = "a replica that failed is followed by another Pod, as DLRover's master does it"
         if source.data["spec"].get("distributionStrategy") == ALLREDUCE:
@@ -54,10 +53,10 @@ def lower(source: Source) -> Lowered:
 
 
 def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
-    """The container that trains, by type: the only one, or the one named `main`.
+    """Return the container that trains, by type: the only one, or the one named `main`.
 
-    Upstream drops a Pod with several containers and none of that name, and says so in a log
-    only (reference 3.3). kubectl's annotation names another one, as in all kinds.
+    Upstream drops a Pod with several containers and none of that name, and only logs it (reference
+    3.3). kubectl's annotation names another one, as in all kinds.
     """
     mains: dict[str, str] = {}
     problems = []
@@ -78,11 +77,11 @@ def _job(spec: Spec) -> Job:
     fields = strategy.described(spec)
     metadata, version = spec.source.data["metadata"], ".".join(map(str, spec.version))
     document = clean_document(spec.source, ())
-    # The master's Pod has them all, so whoever makes it again must know them.
+    # The master's Pod has all of them, so recreating it needs them.
     if labels := metadata.get("labels"):
         document["metadata"]["labels"] = labels
     annotations = {k: v for k, v in annotations_of(spec.source).items() if k != LAST_APPLIED}
-    # Whichever is the newest by then: a Pod that is made again is made for the same.
+    # A Pod that is recreated must be for the same version, whichever is the newest then.
     annotations.setdefault(DLROVER_VERSION, version)
     document["metadata"]["annotations"] = annotations
     return Job(
@@ -91,10 +90,10 @@ def _job(spec: Spec) -> Job:
         run=RunPolicy(
             restart="Never",
             backoff_limit=None,
-            # Upstream's newest masters delete every Pod at the end, also failed ones (defect 12),
-            # and older ones leave all running that do (defect 24).
+            # Upstream's newest masters delete every Pod at the end, even failed ones (defect 12),
+            # and older ones leave all running Pods (defect 24).
             clean_pods="Running",
-            # It ends by itself, and its log is the job's.
+            # It ends by itself, and its log is that of the job.
             keeps=(MASTER,),
             success=fields.pop("success"),
             suspended=bool(spec.fields.get("suspend")),
@@ -103,8 +102,8 @@ def _job(spec: Spec) -> Job:
         config_name=config_name(spec.name),
         document=document,
         identity=_identity(spec, version),
-        # Not `elasticjob`: an operator that runs dies of a Pod with that name and without an
-        # owner (reference 7, defect d).
+        # A Pod with `elasticjob` and without an owner crashes a running operator (reference 7,
+        # defect d).
         app="dlrover",
         gang=gang.by_annotation(spec.source),
         **fields,
@@ -112,7 +111,7 @@ def _job(spec: Spec) -> Job:
 
 
 def _identity(spec: Spec, version: str) -> dict[str, Any]:
-    """What the job's Pods are made of; their number too, because `NODE_NUM` says it."""
+    """Return what defines the job's Pods, including their number, which is in `NODE_NUM`."""
     policies = ("restartCount", *elastic_pods.UNREAD_OF_TYPE, "template")
     types = {
         name: {

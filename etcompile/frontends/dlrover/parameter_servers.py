@@ -1,9 +1,9 @@
-"""ParameterServerStrategy to roles, in one of two ways (reference 6.6, A and E).
+"""Build roles for ParameterServerStrategy, with DLRover's master or without (reference 6.6, A, E).
 
-With DLRover's own master, which makes all other Pods: it wants a custom resource to read and
-rights in its namespace, and gets both, with everything closed that it stumbles over. Or without
-any master: the Pods are rendered and know each other by TF_CONFIG, for scripts that do not ask
-DLRover to scale them. An annotation says which; nobody can tell it from the outside.
+DLRover's own master creates all other Pods. It reads a custom resource and needs rights in its
+namespace; both are rendered, without anything that would confuse it. Without a master the Pods are
+rendered and know each other by TF_CONFIG, for scripts that DLRover need not scale. An annotation
+chooses, because the choice does not follow from the document.
 """
 
 import json
@@ -34,20 +34,18 @@ _LAST_WITH_PLANS = (0, 5)
 _DEAD = UNREAD.keys() | UNREAD_OF_TYPE.keys()
 _FATAL = (1, 134)
 _PRESERVED_MEMORY = 1024 * 1024**2
-"""Bytes: smaller requests of parameter servers are replaced (reference 1.1)."""
+"""Bytes; smaller requests of parameter servers are replaced (reference 1.1)."""
 _DROPS = "DLRover's master drops it"
 
 
 def is_static(spec: Spec) -> bool:
-    """Whether the Pods are rendered and no master makes them."""
     return spec.annotation(PARAMETER_SERVERS) == "static"
 
 
 def described(spec: Spec) -> dict[str, Any]:
-    """The fields of the job that this strategy decides, in either way."""
     if is_static(spec):
         counts = counts_of(spec)
-        # A share of the cluster that is empty is not in it.
+        # Empty types are not part of the cluster.
         cluster = {
             name: [
                 f"{spec.pod_stem(name)}-{rank}{model.DOMAIN}:{PORTS[name]}"
@@ -64,12 +62,12 @@ def described(spec: Spec) -> dict[str, Any]:
             # Parameter servers never end by themselves.
             "success": model.Success(tuple(name for name in ("chief", "worker") if counts[name])),
         }
-    # Only up to 0.5 a master reads ScalePlans that people write (reference 5).
+    # A master up to 0.5 reads ScalePlans that people write (reference 5).
     plans = spec.version <= _LAST_WITH_PLANS
     command = (
         *elastic_pods.PROGRAM,
         *("--platform", "pyk8s"),
-        # Known when the Pod is there: Kubernetes fills it in.
+        # Kubernetes fills it in.
         *("--namespace", "$(POD_NAMESPACE)"),
         *("--job_name", spec.name),
         *("--port", str(MASTER_PORT)),
@@ -77,7 +75,7 @@ def described(spec: Spec) -> dict[str, Any]:
     )
     env = (model.Env("POD_NAMESPACE", field="metadata.namespace"),)
     account = f"{spec.name}-{MASTER}"
-    # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
+    # With exit code 1 the master fails the job; others are accidents (reference 2.4).
     role = elastic_pods.master_role(
         spec, command, account=account, env=env, run_once=True, restart="ExitCode"
     )
@@ -94,10 +92,9 @@ def described(spec: Spec) -> dict[str, Any]:
 
 
 def counts_of(spec: Spec) -> dict[str, int]:
-    """How many replicas of each type there are.
+    """Count the replicas of each type as the master does (reference 4.6).
 
-    As the master counts (reference 4.6): types that it sizes have at least one, and without a
-    chief one of the workers is.
+    Types that it sizes have at least one, and without a chief one of the workers is the chief.
     """
     workers = _count(spec, "worker")
     chief = max(spec.replicas("chief"), spec.replicas("master"))
@@ -112,7 +109,6 @@ def counts_of(spec: Spec) -> dict[str, int]:
 
 
 def _count(spec: Spec, name: str) -> int:
-    """A type's replicas; with autoScale, which is the default, at least one."""
     replicas = spec.replicas(name)
     if replicas or is_static(spec) or not spec.types.get(name, {}).get("autoScale", True):
         return replicas
@@ -126,7 +122,7 @@ def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> mode
         *elastic_pods.variables(spec, name, count, master=False),
         model.IndexedEnv("TF_CONFIG", (before, after), rank=True),
     )
-    # A chief that is not written down is a worker.
+    # A chief that the document does not have is a worker.
     like = name
     if name not in spec.types:
         like = "master" if name == "chief" and "master" in spec.types else "worker"
@@ -140,10 +136,10 @@ def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> mode
 
 
 def _access(spec: Spec, *, plans: bool) -> model.ClusterAccess:
-    """What the master needs in its namespace, and nothing else (reference 2.5)."""
+    """Return the rights that the master needs in its namespace (reference 2.5)."""
     name = f"{spec.name}-{MASTER}"
     group = API_VERSION.partition("/")[0]
-    # Where an owner that blocks a deletion needs a right.
+    # Some clusters require this of an owner that blocks a deletion.
     finalizers = {"resources": ["elasticjobs/finalizers"], "resourceNames": [spec.name]}
     rules: list[Mapping[str, Any]] = [
         _rule(group, {"resources": ["elasticjobs"]}, "get list watch"),
@@ -161,10 +157,10 @@ def _rule(group: str, resources: Mapping[str, Any], verbs: str) -> dict[str, Any
 
 
 def _custom_resource(spec: Spec) -> model.CustomResource:
-    """The job as its master reads it, with nothing left that it stumbles over (reference 6.6, A).
+    """Return the job as its master reads it, without what confuses it (reference 6.6, A).
 
-    The master's own template is not in it: the master is rendered, and no operator is needed. Of
-    an operator that runs all the same, the master's Pod of the same name keeps it from making one.
+    The master's template is missing, because the master is rendered. An operator that runs
+    nevertheless creates no master, because a Pod of that name exists.
     """
     fields = {k: v for k, v in spec.fields.items() if k not in _DEAD and k != "suspend"}
     types: dict[str, dict[str, Any]] = {}
@@ -175,8 +171,8 @@ def _custom_resource(spec: Spec) -> model.CustomResource:
         types[name]["replicas"] = _count(spec, name) if name in _SCALED else spec.replicas(name)
         template = types[name]["template"]
         main = spec.main(name)
-        # The master reads cpu and memory of the first container and writes them to the main one.
-        # Requests and limits become the same, because it reads requests only.
+        # The master reads requests of cpu and memory of the first container, and writes them to
+        # the main one. So that one is first, and requests and limits are equal.
         containers = []
         for container in (main, *(c for c in template["spec"]["containers"] if c is not main)):
             resources = container.get("resources") or {}
@@ -185,7 +181,7 @@ def _custom_resource(spec: Spec) -> model.CustomResource:
             containers.append({**container, "resources": equal} if amounts else container)
         pod = {**template["spec"], "containers": containers}
         if name == "worker":
-            # Without it a worker that exits with 1 takes the whole job along (reference 4.2).
+            # Otherwise a worker that exits with 1 fails the whole job (reference 4.2).
             pod.setdefault("restartPolicy", "Always")
         types[name]["template"] = {**template, "spec": pod}
     fields |= {"distributionStrategy": "ParameterServerStrategy", "replicaSpecs": types}
@@ -193,7 +189,6 @@ def _custom_resource(spec: Spec) -> model.CustomResource:
 
 
 def notes(spec: Spec) -> Iterator[Diagnostic]:
-    """What is wrong with the job, and what happens to it that nobody wrote."""
     mode = spec.annotation(PARAMETER_SERVERS)
     if mode is None:
         place = spec.source.locate(("metadata", "name"))
@@ -234,7 +229,7 @@ def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
         for name in _SCALED:
             fields, resources = spec.types[name], spec.main(name).get("resources", {})
             amounts = {**resources.get("limits", {}), **resources.get("requests", {})}
-            # DLRover leaves such a parameter server the memory that it asks for.
+            # DLRover preserves large requests of parameter servers.
             big = name == "ps" and (number(amounts.get("memory", 0)) or 0) >= _PRESERVED_MEMORY
             if fields.get("autoScale", True) and not big:
                 place = spec.origin(name).locate("autoScale", key="autoScale" in fields)
@@ -243,7 +238,7 @@ def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
         if name == MASTER:
             continue
         origin, pod = spec.origin(name).at("template", "spec"), fields["template"]["spec"]
-        # The master drops them (reference 3.3), but for a class that it sets itself.
+        # The master drops these (reference 3.3), except a class that it sets itself.
         dropped = ["terminationGracePeriodSeconds"]
         dropped += [] if fields.get("priority") else ["priorityClassName"]
         for field in dropped:

@@ -1,8 +1,7 @@
-"""ScalePlan of DLRover (`elastic.iml.github.io/v1alpha1`) to a scale intent.
+"""Turn a ScalePlan of DLRover (`elastic.iml.github.io/v1alpha1`) into a scale intent.
 
-reference/dlrover.md 1.2 and 5. What the file says, and what of it no reader has ever heeded; which
-Pods it means is decided when it is folded over its job, where it may also turn out to be for a
-master that reads plans itself.
+See reference/dlrover.md 1.2 and 5. This module reads the file and reports what no reader uses. The
+fold decides which Pods it means, and whether it is for a master that reads plans itself.
 """
 
 import re
@@ -24,7 +23,6 @@ _SIZES = ("cpu", "memory")
 
 
 def lower(source: Source) -> Lowered:
-    """The intent of a ScalePlan that `schemas/ScalePlan.json` accepts."""
     fields, problems = heading(source)
     problems += _notes(source)
     metadata, spec = source.data["metadata"], source.data["spec"]
@@ -40,8 +38,8 @@ def lower(source: Source) -> Lowered:
         **fields,
         job=job,
         of=(elastic_spec.API_VERSION, "ElasticJob"),
-        replicas={group: given["replicas"] for group, given in groups.items() if given["replicas"]},
-        resources={group: _sizes(given.get("resource", {})) for group, given in groups.items()},
+        replicas={group: spec["replicas"] for group, spec in groups.items() if spec["replicas"]},
+        resources={group: _sizes(spec.get("resource", {})) for group, spec in groups.items()},
         create=_planned(source, "createPods"),
         remove=_planned(source, "removePods"),
         move=_planned(source, "migratePods"),
@@ -50,7 +48,7 @@ def lower(source: Source) -> Lowered:
             "ScalePlan",
             fields["name"],
             {**{k: v for k, v in spec.items() if k not in _UNREAD}, "ownerJob": job},
-            # Upstream's documents use a key that no master has ever looked at (defect 17).
+            # Upstream's documents use a label that no master reads (defect 17).
             {elastic_spec.JOB_LABEL: job, _SCALE_TYPE: "manual"},
         ),
     )
@@ -61,7 +59,7 @@ _UNREAD = ("createPods", "removePods", "psHosts")
 
 
 def _planned(source: Source, field: str) -> tuple[Planned, ...]:
-    """The Pods in a field of a plan; type and number are in their names, as upstream reads them."""
+    """Return the Pods in a field of a plan; as upstream, read type and number from their names."""
     pods = []
     for place, entry in enumerate(source.data["spec"].get(field, ())):
         name = entry.get("name")
@@ -78,9 +76,9 @@ def _planned(source: Source, field: str) -> tuple[Planned, ...]:
     return tuple(pods)
 
 
-def _sizes(given: Mapping[str, Any]) -> Labels:
-    """Processors and memory; 0 keeps what there was (reference 1.2)."""
-    return {name: str(given[name]) for name in _SIZES if name in given and number(given[name])}
+def _sizes(amounts: Mapping[str, Any]) -> Labels:
+    """Return cpu and memory; 0 preserves the previous amount (reference 1.2)."""
+    return {n: str(amounts[n]) for n in _SIZES if n in amounts and number(amounts[n])}
 
 
 def _notes(source: Source) -> Iterator[Diagnostic]:
@@ -103,13 +101,13 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
         place = source.locate(("spec", "psHosts"), key=True)
         reason = "DLRover reads psHosts only in plans of its own"
         yield _refused(source, place, reason=reason, advice="remove it")
-    for name, given in spec.get("replicaResourceSpecs", {}).items():
+    for name, group in spec.get("replicaResourceSpecs", {}).items():
         at: ValuePath = ("spec", "replicaResourceSpecs", name)
-        if not given["replicas"]:
+        if not group["replicas"]:
             place = source.locate((*at, "replicas"))
             reason = "DLRover takes 0 for no change"
             yield unused(place, f"{name}.replicas", reason, "remove the type")
-        for resource in given.get("resource", {}):
+        for resource in group.get("resource", {}):
             if resource not in _SIZES:
                 place = source.locate((*at, "resource", resource), key=True)
                 reason = "a plan changes cpu and memory only"

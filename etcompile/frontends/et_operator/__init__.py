@@ -1,1 +1,1 @@
-"""The kinds of et-operator, and etcompile's own scale intents, which are written like them."""
+"""Read the kinds of et-operator, and etcompile's scale intents, which have the same form."""

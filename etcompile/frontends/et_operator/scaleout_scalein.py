@@ -1,8 +1,7 @@
-"""ScaleOut and ScaleIn to scale intents: those of et-operator, and etcompile's own for any kind.
+"""Turn ScaleOut and ScaleIn, of et-operator or of etcompile, into scale intents.
 
-Both have the same spec but for the selector, which in etcompile's names the kind. Only what the
-files say; which workers they mean is decided when intents are folded over their job, where
-et-operator's index rules live (reference/et-operator.md 5).
+Their specs are equal except for the selector, which in etcompile's names a kind. The fold decides
+which workers they mean, by et-operator's rules for indexes (reference/et-operator.md 5).
 """
 
 from etcompile.diagnostics import Source, codes, diagnose
@@ -14,7 +13,7 @@ from etcompile.model import Origin, ScaleIn, ScaleOut
 _ET_OPERATOR = "kai.alibabacloud.com/v1alpha1"
 _ETCOMPILE = "etcompile.dev/v1alpha1"
 _LABELS = {_ET_OPERATOR: "scaleout-name", _ETCOMPILE: "etcompile.dev/scale-out"}
-"""The label that the workers of a ScaleOut carry its name under."""
+"""The label of workers with the name of their ScaleOut."""
 
 
 _UNREAD = {
@@ -22,13 +21,13 @@ _UNREAD = {
     "timeout": "nothing waits at compile time; a worker joins the host list when it is ready",
     "env": "it is the environment of a script, and scripts are not run",
 }
-"""Fields that change nothing, and why."""
+"""Fields without effect, and why."""
 
 
 def lower(source: Source) -> Lowered:
-    """The intent of a document that `schemas/ScaleOut.json` or `schemas/ScaleIn.json` accepts.
+    """Return the intent of a valid document.
 
-    Names of workers win over a count; an empty list of names counts as none
+    Names of workers take precedence over a count; an empty list of names counts as none
     (reference/et-operator.md 1.3).
     """
     data, spec = source.data, source.data["spec"]
@@ -43,18 +42,19 @@ def lower(source: Source) -> Lowered:
         place = source.locate(("spec", "script"))
         notes.append(diagnose(codes.SCRIPT_NOT_RUN, place, where="spec.script"))
     selector = spec["selector"]
-    own = (_ET_OPERATOR, "TrainingJob")
-    fields["of"] = (selector.get("apiVersion"), selector["kind"]) if "kind" in selector else own
+    fields["of"] = (_ET_OPERATOR, "TrainingJob")
+    if "kind" in selector:
+        fields["of"] = (selector.get("apiVersion"), selector["kind"])
     fields["job"] = selector["name"]
     if data["kind"] == "ScaleOut":
         count, label = spec["toAdd"]["count"], _LABELS[data["apiVersion"]]
         return ScaleOut(**fields, count=count, label=label), notes
-    wanted, origin = spec["toDelete"], Origin(source, ("spec", "toDelete"))
-    pods = tuple(wanted.get("podNames") or ())
+    removed, origin = spec["toDelete"], Origin(source, ("spec", "toDelete"))
+    pods = tuple(removed.get("podNames") or ())
     origins = {pod: origin.at("podNames", place) for place, pod in enumerate(pods)}
-    if pods and "count" in wanted:
+    if pods and "count" in removed:
         notes.append(diagnose(codes.COUNT_IGNORED, origin.locate("count", key=True)))
-    count = None if pods else wanted["count"]
+    count = None if pods else removed["count"]
     return ScaleIn(**fields, count=count, pods=pods, pod_origins=origins), notes
 
 

@@ -1,8 +1,7 @@
-"""TrainingJob of et-operator (`kai.alibabacloud.com/v1alpha1`) to a job.
+"""Turn a TrainingJob of et-operator (`kai.alibabacloud.com/v1alpha1`) into a job.
 
-Names, labels, volumes, files and modes are those of reference/et-operator.md 2; what is
-different here, and why, is listed in docs/differences.md. The document has passed its schema,
-so this module reads it without looking twice.
+Names, labels, volumes, files and modes are those of reference/et-operator.md 2; docs/differences.md
+lists what differs here, and why. The document is valid by its schema.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +57,7 @@ _KUBECTL = model.Mount("training-job-kubectl", hosts.KUBECTL_PATH)
 _DEEPSPEED = model.Mount("deepspeed-hostfile", "/job")
 _SSH_CONFIG = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
 
-_INIT_HOSTFILE = (  # reference/et-operator.md 2.5, letter by letter
+_INIT_HOSTFILE = (  # exactly reference/et-operator.md 2.5
     "cp /etc/mpi/hostfile /etc/edl/hostfile && chmod 600 /etc/edl/hostfile && "
     "cp /etc/mpi/discover_hosts.sh /etc/edl/discover_hosts.sh && "
     "chmod +x /etc/edl/discover_hosts.sh && "
@@ -69,7 +68,6 @@ _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "64Mi"}
 
 
 def lower(source: Source) -> Lowered:
-    """The job that a TrainingJob describes, with its workers as written."""
     diagnostics = [*_dead_fields(source)]
     templates = {}
     for role in ("launcher", "worker"):
@@ -82,7 +80,7 @@ def lower(source: Source) -> Lowered:
     if len(templates) < 2:
         return None, diagnostics
     job, problems = _job(source, templates)
-    # Elastic Horovod goes on without a worker, so only its launcher needs to run again.
+    # Elastic Horovod goes on without a worker, so only its launcher needs to restart.
     return annotations.restarted(job, source, ("launcher",)), [*diagnostics, *problems]
 
 
@@ -99,7 +97,7 @@ def _job(
         credentials, ssh_problems = _credentials(source, templates)
         problems += ssh_problems
     document = clean_document(source, _ANNOTATIONS)
-    # Not by the Pods' names: they would change with every scale-out, and so would the Role.
+    # Rights by Pod name would change the Role with every scale-out.
     access, account = hosts.launcher_access(name, templates["launcher"], execs=mode == "kubexec")
     hostfile = f"{_HOSTFILE.path}/hostfile"
     discovery = {"live": f"{HOSTS_PATH}/hostfile", "seed": hostfile}
@@ -153,7 +151,7 @@ def _worker(
         origin=model.Origin(source, (*_ROLES, "worker")),
         ports=(model.Port("ssh-port", 22), model.Port("kubeai-service-port", 9009)),
         additions=model.PodAdditions(
-            # Open MPI's daemons look for their launcher's agent too, and die without it.
+            # Open MPI's daemons also look for their launcher's agent, and die without it.
             volumes=(hosts.config_files(_CONFIG.volume, hosts.KUBEXEC_FILE),) if execs else (),
             mounts=(_CONFIG,) if execs else (),
             resident=model.Resident(ssh=mode == "ssh"),
@@ -179,7 +177,7 @@ def _launcher(
         resources=_INIT_RESOURCES,
     )
     delivery = hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES)
-    # In ssh mode a volume would only hide a kubectl of the image (reference defect 41).
+    # In ssh mode the volume would hide a kubectl of the image (reference defect 41).
     tools = (_KUBECTL,) if execs else ()
     return model.Role(
         name="launcher",
@@ -219,9 +217,9 @@ def _launcher(
 
 
 def _slots(spec: Mapping[str, Any], worker: model.PodTemplate) -> tuple[int, list[Diagnostic]]:
-    """Processes per worker (reference/et-operator.md 1.1, slotsPerWorker): limits only.
+    """Return the processes per worker (reference/et-operator.md 1.1, slotsPerWorker): limits only.
 
-    A GPU limit that gives no slots, or more than a hostfile can have, is an error.
+    A GPU limit that results in no slots, or more than a hostfile can have, is an error.
     """
     stated = spec.get("slotsPerWorker")
     limit = worker.main_container.get("resources", {}).get("limits", {}).get(_GPU)
@@ -269,10 +267,10 @@ def _credentials(
 
 
 def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the job's Pods are made of.
+    """Return what defines the job's Pods.
 
-    Scaling a run does not make it another run, nor does a policy that only a watcher reads, nor
-    the Pods' own labels and annotations, which may change while they run.
+    It excludes what scaling changes, policies that only a watcher reads, and the Pods' labels and
+    annotations, which may change while they run.
     """
     policies = ("restartPolicy", "backoffLimit", "cleanPodPolicy")
     spec = {key: value for key, value in document["spec"].items() if key not in policies}
@@ -288,7 +286,7 @@ def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dead_fields(source: Source) -> Iterator[Diagnostic]:
-    """Fields accepted for upstream's sake that mean less than they seem to."""
+    """Report fields that upstream accepts and that mean less than they seem to."""
     no_way = "the empty mode gives the launcher no way to reach its workers"
     fields: tuple[tuple[ValuePath, str], ...] = (
         (("spec", "launcherAttachMode"), no_way),

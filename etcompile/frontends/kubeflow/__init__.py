@@ -1,1 +1,1 @@
-"""The kinds of the Kubeflow Training Operator."""
+"""Read the kinds of the Kubeflow Training Operator."""

@@ -1,8 +1,7 @@
-"""What all kinds of the Kubeflow Training Operator share (reference/training-operator.md 1 to 3).
+"""Build jobs of the Kubeflow Training Operator's kinds (reference/training-operator.md 1 to 3).
 
-A kind is a row of facts (`Framework`) and the few things only it does: its variables, its own
-rule of success. Replica types, casing, defaults, ports, labels, the run policy and what has no
-effect are here, once.
+A kind is a row of facts (`Framework`) and a function for what only it does: its variables and its
+rule of success. Replica types, casing, defaults, ports, labels and the run policy are here.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,25 +33,25 @@ ROLE_LABEL = f"{_PREFIX}/job-role"
 MASTER = {ROLE_LABEL: "master"}
 
 _SIDECAR_ENV = "etcompile.dev/sidecar-env"
-"""Annotation: sidecars get the variables of the framework, too."""
+"""Annotation that gives sidecars the variables of the framework, too."""
 
 
 class Framework(Struct, frozen=True):
     """A kind's row in the table of reference/training-operator.md 1.1.
 
     Args:
-        types: Its map of replica types: the field in `spec`.
+        types: The field in `spec` with its map of replica types.
         roles: The types it knows, in the order in which they are written.
         operator: The value of the label `operator-name`, if it is not `KIND-controller`.
         schema: The file of its JSON Schema, if it is not `KIND.json`.
-        container: The container that trains; None where any name will do.
-        port: The port that container has by default; None for none.
-        restart: The restartPolicy of a type that names none.
-        restarts: The same of types that have another one.
+        container: The container that trains; None if any name will do.
+        port: The default port of that container, if any.
+        restart: The default restartPolicy of a type.
+        restarts: The same for types with another one.
         any_case: Types whose casing does not matter.
-        none: Types of which there are none, not one, where the document gives no number.
+        none: Types that have no replicas, not one, if the document gives no number.
         keeps_finalizers: Its Pods get their template's finalizers.
-        gangs: What its operator does when it makes a gang.
+        gangs: What its operator does when it creates a gang.
     """
 
     kind: str
@@ -78,13 +77,13 @@ class Framework(Struct, frozen=True):
 
 
 class Replica(Struct, frozen=True):
-    """The replicas of one type, as the document describes them.
+    """The replicas of one type in the document.
 
     Args:
         type: The type, in its canonical casing.
-        role: The same in lower case, as names and labels have it.
-        port: The number of the kind's own port.
-        missing: The kind's own port, where the template has neither it nor its number.
+        role: The same in lower case, as in names and labels.
+        port: The number of the kind's port.
+        missing: The kind's port, if the template has neither its name nor its number.
     """
 
     type: str
@@ -99,37 +98,34 @@ class Replica(Struct, frozen=True):
 
 
 class Spec(JobDocument, frozen=True):
-    """A document of one of these kinds, read; its replicas are in the kind's order."""
+    """A document of one of these kinds, with its replicas in the kind's order."""
 
     framework: Framework
     replicas: tuple[Replica, ...]
 
     @property
     def total(self) -> int:
-        """Replicas of all types."""
         return sum(replica.replicas for replica in self.replicas)
 
     def part(self, kind: str) -> Replica:
-        """The replicas of a type that the kind's schema requires."""
+        """Return the replicas of a type that the kind's schema requires."""
         return next(replica for replica in self.replicas if replica.type == kind)
 
     def of(self, kind: str) -> Replica | None:
-        """The replicas of a type, if the job has it."""
         return next((replica for replica in self.replicas if replica.type == kind), None)
 
     def host(self, role: str, index: int) -> str:
-        """The bare name of a replica's host."""
         return f"{self.name}-{role}-{index}"
 
 
 class Described(Struct, frozen=True):
-    """What a kind makes of its document, beyond what all kinds do.
+    """What a kind decides about a document, beyond what all kinds share.
 
     Args:
         roles: Its roles, in the order in which they start.
-        changes: Fields of the job that are the kind's own.
-        each: Where it restarts in place, the roles whose replicas do so each by itself; None if
-            all restart together.
+        changes: Fields of the job that the kind decides.
+        each: With restarts in place, the roles whose replicas restart independently; None if all
+            restart together.
     """
 
     roles: tuple[model.Role, ...]
@@ -140,9 +136,13 @@ class Described(Struct, frozen=True):
 
 
 def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
-    """The kind of a framework, for `KINDS`."""
-    own = {_SIDECAR_ENV: FLAG, TOGETHER: FLAG, **annotations.OF_RESTARTS, **gang.BEYOND_POLICY}
-    known = {**own, **framework.annotations}
+    known = {
+        _SIDECAR_ENV: FLAG,
+        TOGETHER: FLAG,
+        **annotations.OF_RESTARTS,
+        **gang.BEYOND_POLICY,
+        **framework.annotations,
+    }
     return Kind(
         api_version=framework.api_version,
         name=framework.kind,
@@ -236,12 +236,12 @@ def _replica(
     if framework.port is None:
         return replica, problems
     declared = replica.template.main_container.get("ports", ())
-    own = next((p for p in declared if p.get("name") == framework.port.name), None)
-    missing = () if own else (framework.port,)
+    named = next((p for p in declared if p.get("name") == framework.port.name), None)
+    missing = () if named else (framework.port,)
     numbers = {(port["containerPort"], port.get("protocol") or "TCP") for port in declared}
     replica = structs.replace(
         replica,
-        port=own["containerPort"] if own else framework.port.number,
+        port=named["containerPort"] if named else framework.port.number,
         ports=(*_service_ports(declared, missing),),
         # Server-side apply refuses a container with two ports of one number.
         missing=tuple(port for port in missing if (port.number, port.protocol) not in numbers),
@@ -250,9 +250,9 @@ def _replica(
 
 
 def pod_restart(policy: str) -> str:
-    """The restartPolicy of the Pods of a type with this policy (reference 2.4).
+    """Return the restartPolicy of Pods for the policy of a type (reference 2.4).
 
-    The kubelet knows no ExitCode; who replaces Pods decides.
+    The kubelet does not know ExitCode; the watcher replaces such Pods.
     """
     return "Never" if policy == "ExitCode" else policy
 
@@ -260,10 +260,10 @@ def pod_restart(policy: str) -> str:
 def _service_ports(
     declared: Sequence[Mapping[str, Any]], missing: Sequence[model.Port]
 ) -> Iterator[model.Port]:
-    """The ports of a replica's Service, each with a name and each once.
+    """Yield the ports of a replica's Service, each with a name and each once.
 
-    With two ports or more the API server wants names, so that one unnamed port beside the
-    default one makes the operator's Service impossible (reference 7, defect 6).
+    The API server requires names if there are several, so an unnamed port next to the default one
+    makes the operator's Service invalid (reference 7, defect 6).
     """
     named = {(p["containerPort"], p.get("protocol") or "TCP") for p in declared if p.get("name")}
     named |= {(port.number, port.protocol) for port in missing}
@@ -275,10 +275,10 @@ def _service_ports(
             continue
         seen.add((number, protocol))
         suffix = "" if protocol == "TCP" else f"-{protocol.lower()}"
-        made = f"port-{number}{suffix}"
-        while made in names:
-            made += "-0"
-        yield model.Port(port.get("name") or made, number, protocol)
+        unused = f"port-{number}{suffix}"
+        while unused in names:
+            unused += "-0"
+        yield model.Port(port.get("name") or unused, number, protocol)
     yield from (port for port in missing if (port.number, port.protocol) not in seen)
 
 
@@ -293,15 +293,15 @@ def role(
     recovery: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> model.Role:
-    """The role of a type, as all kinds with Services have it (reference 2 and 3).
+    """Return the role of a type, for all kinds with Services (reference 2 and 3).
 
-    The label `job-role: master` is on all of its Pods (`master`), or on the first alone. The kind
-    decides on fields of `PodAdditions`, of `Recovery`, and of the role itself (`changes`).
+    The label `job-role: master` is on all of its Pods (`master`), or only on the first. The kind
+    decides about fields of `PodAdditions`, of `Recovery`, and of the role (`changes`).
     """
-    # 68 years are as good as none; Kubernetes takes 1 to 2^31 - 1.
+    # Kubernetes accepts 1 to 2^31 - 1; more than 68 years are no deadline.
     deadline = spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")
     deadline = None if deadline is None or deadline >= 2**31 else max(int(deadline), 1)
-    own = model.Role(
+    result = model.Role(
         name=replica.role,
         naming=model.Naming(stem=f"{spec.name}-{replica.role}"),
         labels=model.RoleLabels(
@@ -323,22 +323,22 @@ def role(
         recovery=model.Recovery(
             restart=replica.restart,
             pod_restart=pod_restart(replica.restart),
-            # A missing index is created again, whatever the policy (reference 2.3).
+            # A missing index is recreated, whatever the policy (reference 2.3).
             comes_back="when-gone",
             deadline=deadline,
         ),
     )
     return structs.replace(
-        own,
-        additions=structs.replace(own.additions, **(additions or {})),
-        recovery=structs.replace(own.recovery, **(recovery or {})),
+        result,
+        additions=structs.replace(result.additions, **(additions or {})),
+        recovery=structs.replace(result.recovery, **(recovery or {})),
         **changes,
     )
 
 
 def _job(spec: Spec, described: Described, document: dict[str, Any]) -> model.Job:
-    # The identity is what the Pods are made of: not the policies that only a watcher reads, nor how
-    # many replicas an elastic type has, whose Pods do not know. All others do, by their variables.
+    # The identity excludes policies that only a watcher reads, and the number of replicas of an
+    # elastic type. Pods know the numbers of all other types by their variables.
     bounded = {role.name for role in described.roles if role.bounds}
     types = {
         replica.type: {
@@ -350,7 +350,7 @@ def _job(spec: Spec, described: Described, document: dict[str, Any]) -> model.Jo
     fields = {k: v for k, v in document["spec"].items() if k not in ("runPolicy", "cleanPodPolicy")}
     fields[spec.framework.types] = types
     policy = spec.fields.get("runPolicy", {})
-    # MPIJob has the field in two places (reference 1.3).
+    # MPIJob has this field in two places (reference 1.3).
     clean_pods = policy.get("cleanPodPolicy") or spec.fields.get("cleanPodPolicy")
     run = model.RunPolicy(
         restart="Never",

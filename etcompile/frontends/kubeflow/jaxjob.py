@@ -1,6 +1,6 @@
-"""JAXJob (`kubeflow.org/v1`) to a job: workers that find the first one, the coordinator.
+"""Turn a JAXJob (`kubeflow.org/v1`) into a job: workers that find the first one, the coordinator.
 
-reference/training-operator-jaxjob.md.
+See reference/training-operator-jaxjob.md.
 """
 
 from etcompile.frontends.kubeflow import framework
@@ -19,7 +19,6 @@ FRAMEWORK = Framework(
 
 
 def describe(spec: Spec) -> Described:
-    """The workers of a JAXJob."""
     workers = spec.part("Worker")
     host, total = spec.host("worker", 0), str(spec.total)
     env = (
@@ -28,7 +27,7 @@ def describe(spec: Spec) -> Described:
         Env("COORDINATOR_ADDRESS", host),
         Env("NUM_PROCESSES", total),
         IndexedEnv("PROCESS_ID", ("", "")),
-        # JAX itself reads these, and none of the operator's (reference defect 45).
+        # JAX reads these, and none of the operator's (reference defect 45).
         Env("JAX_COORDINATOR_ADDRESS", f"{host}:{workers.port}", default=True),
         Env("JAX_NUM_PROCESSES", total, default=True),
         IndexedEnv("JAX_PROCESS_ID", ("", ""), default=True),

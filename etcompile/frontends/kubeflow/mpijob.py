@@ -1,6 +1,6 @@
-"""MPIJob of the Training Operator (`kubeflow.org/v1`) to a job: ranks are started by exec.
+"""Turn an MPIJob of the Training Operator (`kubeflow.org/v1`) into a job: exec starts the ranks.
 
-reference/training-operator-mpijob.md.
+See reference/training-operator-mpijob.md.
 """
 
 from etcompile import model
@@ -35,7 +35,7 @@ _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5
 _OPEN_MPI = (hosts.RSH_AGENT, model.Env("OMPI_MCA_orte_default_hostfile", hosts.HOSTFILE))
 _OURS = (
     hosts.NO_TREE_SPAWN,
-    # Open MPI 5 reads none of these, but its own (reference/mpi-operator-v2.md 7, D1).
+    # Open MPI 5 reads only these (reference/mpi-operator-v2.md 7, D1).
     model.Env("PRTE_MCA_plm_ssh_agent", KUBEXEC),
     model.Env("PRTE_MCA_prte_default_hostfile", hosts.HOSTFILE),
     model.Env("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
@@ -48,10 +48,9 @@ _INTEL = (
 
 
 def describe(spec: Spec) -> Described:
-    """The roles, files and rights of an MPIJob."""
     problems = []
     launcher, worker = spec.part("Launcher"), spec.of("Worker")
-    # The launcher takes part in the work if it has a GPU of any vendor (reference 2).
+    # The launcher is also a worker if it has a GPU of any vendor (reference 2).
     takes_part = any(map(gpus, launcher.template.spec["containers"]))
     access, account = launcher_access(spec.name, launcher.template, execs=True, into="worker")
     roles = [_launcher(spec, launcher, account, takes_part=takes_part)]
@@ -76,7 +75,7 @@ def describe(spec: Spec) -> Described:
             "access": access,
         },
         diagnostics=tuple(problems),
-        # Workers only serve it.
+        # Workers only serve the launcher.
         each=("launcher",),
     )
 
@@ -84,20 +83,20 @@ def describe(spec: Spec) -> Described:
 def _worker(spec: Spec, replica: Replica, launcher: Replica, *, takes_part: bool) -> model.Role:
     main, slots = launcher.template.main_container, hosts.slots_per_worker(spec.fields)
     least = least_workers(main, replica.replicas, slots, others=int(takes_part))
-    # It ends well only when the run is done, and is not to start again then.
+    # It exits with 0 only when the run is done, and must not restart then.
     restart = "OnFailure" if replica.restart == "Always" else framework.pod_restart(replica.restart)
     return framework.role(
         spec,
         replica,
         (),
         additions={
-            # MPI's daemons look for their launcher's agent too, and die without it.
+            # MPI's daemons also look for their launcher's agent, and die without it.
             "volumes": (hosts.config_files(hosts.CONFIG.volume, KUBEXEC_FILE),),
             "mounts": (hosts.CONFIG,),
             "resident": model.Resident(ssh=False),
             "run_once": False,
         },
-        # Elastic training goes on without it; any other stops (common file, defect 40).
+        # Only elastic training goes on without a worker (common file, defect 40).
         recovery={"serves": True, "pod_restart": restart, "vital": not discovers_hosts(main)},
         bounds=model.Bounds(min(replica.replicas, 1), quorum=least),
     )

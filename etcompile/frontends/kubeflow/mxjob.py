@@ -1,6 +1,6 @@
-"""MXJob (`kubeflow.org/v1`, Training Operator 1.7) to a job: scheduler, servers, workers, tuners.
+"""Turn an MXJob (`kubeflow.org/v1`, Training Operator 1.7) into a job.
 
-reference/training-operator-mxjob.md.
+It has a scheduler, servers, workers and tuners. See reference/training-operator-mxjob.md.
 """
 
 import json
@@ -29,9 +29,8 @@ FRAMEWORK = Framework(
 
 
 def describe(spec: Spec) -> Described:
-    """The roles of an MXJob."""
-    # Who decides that the run is done (reference 3); a tuning job ends with its tuners. With the
-    # operator one never does (reference/training-operator.md 7, defect 46).
+    # The roles that decide that the run is done (reference 3); a tuning job ends with its tuners.
+    # With the operator it never ends (reference/training-operator.md 7, defect 46).
     deciding = next((name for name in ("Scheduler", "Tuner", "Worker") if spec.of(name)), None)
     every = tuple(replica.role for replica in spec.replicas)
     success = Success((deciding.lower(),) if deciding else every)
@@ -42,15 +41,15 @@ def describe(spec: Spec) -> Described:
             tuple(_variables(spec, replica)),
             master=replica.type == "Server",
             recovery={
-                # They leave when the scheduler says so; without one nobody does.
+                # Only the scheduler ends them, which a tuning job does not have.
                 "serves": replica.type in ("TunerTracker", "TunerServer"),
-                # A failure that no retry mends is left to the scheduler to judge (reference 3).
+                # The scheduler judges failures that are not retried (reference 3).
                 "vital": replica.restart != "ExitCode",
             },
         )
         for replica in spec.replicas
     )
-    # Upstream wants a mode and never reads it.
+    # Upstream requires a mode and never reads it.
     mode, tunes = spec.fields.get("jobMode"), any(spec.of(name) for name in _TUNING)
     if mode is None or (mode == "MXTune") == tunes:
         return Described(roles, success)
@@ -61,7 +60,7 @@ def describe(spec: Spec) -> Described:
 
 
 def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
-    """The variables of reference 1, in its order."""
+    """Yield the variables of reference 1, in its order."""
     scheduler = spec.of("Scheduler")
     servers, workers = spec.of("Server"), spec.of("Worker")
     roles = sorted(spec.replicas, key=lambda peer: peer.role)

@@ -1,6 +1,6 @@
-"""PaddleJob (`kubeflow.org/v1`) to a job: collective without a master, parameter servers with one.
+"""Turn a PaddleJob (`kubeflow.org/v1`) into a job: collective, or with parameter servers.
 
-reference/training-operator-paddlejob.md.
+See reference/training-operator-paddlejob.md.
 """
 
 from msgspec import structs
@@ -19,11 +19,10 @@ FRAMEWORK = Framework(
     port=Port("master", 36543),
     restart="OnFailure",
 )
-_OWN_IP = "POD_IP_DUMMY"
+_POD_IP = "POD_IP_DUMMY"
 
 
 def describe(spec: Spec) -> Described:
-    """The roles of a PaddleJob."""
     first = "Master" if spec.of("Master") else "Worker"
     roles = (
         framework.role(spec, each, _variables(spec, each, first), master=each.type == "Master")
@@ -35,14 +34,14 @@ def describe(spec: Spec) -> Described:
 
 
 def _variables(spec: Spec, replica: Replica, first: str) -> tuple[Variable, ...]:
-    """The variables of reference 1, in its order; the first replica of `first` is the master."""
+    """Return the variables of reference 1, in its order; the first of `first` is the master."""
     master = spec.of(first)
     port = master.port if master else None
     address = Env("PADDLE_MASTER", f"{spec.host(first.lower(), 0)}:{port}")
     here = replica.type == first
-    own = (
-        Env(_OWN_IP, of="first", field="status.podIP"),
-        Env("PADDLE_MASTER", f"$({_OWN_IP}):{port}", "first"),
+    of_master = (
+        Env(_POD_IP, of="first", field="status.podIP"),
+        Env("PADDLE_MASTER", f"$({_POD_IP}):{port}", "first"),
         structs.replace(address, of="others"),
     )
     number = {"Master": "PADDLE_SERVER_NUM", "Worker": "PADDLE_TRAINER_NUM"}[replica.type]
@@ -50,7 +49,7 @@ def _variables(spec: Spec, replica: Replica, first: str) -> tuple[Variable, ...]
         Env("PYTHONUNBUFFERED", "1", default=True),
         Env("PADDLE_JOB_ID", spec.name),
         Env("PADDLE_NNODES", str(spec.total)),
-        *(own if here else (address,)),
+        *(of_master if here else (address,)),
         *([Env(number, "1")] if first == "Master" else []),
     )
 

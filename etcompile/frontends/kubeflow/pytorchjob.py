@@ -1,6 +1,6 @@
-"""PyTorchJob (`kubeflow.org/v1`) to a job: a rendezvous by master, by first worker, or elastic.
+"""Turn a PyTorchJob (`kubeflow.org/v1`) into a job: with a master, a first worker, or elastic.
 
-reference/training-operator-pytorchjob.md.
+See reference/training-operator-pytorchjob.md.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _OF_POLICY = {
     "nProcPerNode": "PET_NPROC_PER_NODE",
     "rdzvId": "PET_RDZV_ID",
 }
-"""Fields of the policy that are variables as they are."""
+"""Fields of the policy whose values are variables."""
 
 FRAMEWORK = Framework(
     kind="PyTorchJob",
@@ -46,17 +46,15 @@ FRAMEWORK = Framework(
 
 
 def describe(spec: Spec) -> Described:
-    """The roles of a PyTorchJob."""
     gated = spec.of("Master") is not None and spec.annotation(_GATED) != "false"
     elastic = spec.fields.get("elasticPolicy") is not None
-    # Who decides that the run is done (reference 5).
-    success = Success(("worker",), "any" if elastic else "all")
+    success = Success(("worker",), "any" if elastic else "all")  # reference 5
     return Described(
         roles=tuple(_role(spec, replica, gated=gated) for replica in spec.replicas),
         success=Success(("master",)) if spec.of("Master") else success,
         changes={"host_lists": (hosts.peer_list("master"),)} if gated else {},
         diagnostics=(*_problems(spec), *_no_rendezvous(spec)),
-        # A rendezvous of torchrun has its own rounds: who comes back joins the next.
+        # A replica that restarts joins the next round of torchrun's rendezvous.
         each=tuple(replica.role for replica in spec.replicas) if elastic else None,
     )
 
@@ -68,7 +66,7 @@ def _role(spec: Spec, replica: Replica, *, gated: bool) -> Role:
         timeout = gate_timeout(spec.source)
         changes["additions"] = {"gate": hosts.peer_gate("master", timeout, name="init-pytorch")}
     if is_worker and (elastic := spec.fields.get("elasticPolicy")) is not None:
-        # Without one of the two, a message names the one that is there.
+        # If one of the two is missing, messages name the other one.
         both = ("minReplicas", "maxReplicas")
         named = [name for name in both if name in elastic]
         least, most = named * 2 if len(named) == 1 else both
@@ -90,7 +88,7 @@ def _role(spec: Spec, replica: Replica, *, gated: bool) -> Role:
 
 
 def _range(spec: Spec) -> tuple[int, int]:
-    """The fewest and the most nodes: one stands for both, none for the workers (reference 1.3)."""
+    """Return the fewest and the most nodes; one gives both, none the workers (reference 1.3)."""
     elastic, worker = spec.fields.get("elasticPolicy") or {}, spec.of("Worker")
     limits = [elastic.get("minReplicas"), elastic.get("maxReplicas")]
     named = [limit for limit in limits if limit is not None] or [worker.replicas if worker else 0]
@@ -98,7 +96,7 @@ def _range(spec: Spec) -> tuple[int, int]:
 
 
 def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
-    """The variables of reference 1, in its order."""
+    """Yield the variables of reference 1, in its order."""
     elastic = spec.fields.get("elasticPolicy")
     yield Env("PYTHONUNBUFFERED", "1", default=True)
     yield from _addresses(spec, replica)
@@ -130,17 +128,17 @@ def _processes(spec: Spec) -> str:
 
 
 def _addresses(spec: Spec, replica: Replica) -> Iterator[Variable]:
-    """Where rank 0 is, and who one is oneself.
+    """Yield the address of rank 0, and the replica's rank.
 
-    Workers without a master do not get these from the operator (reference/training-operator.md
-    7, defect 35). Here the first worker is their master, unless the job is elastic or the
-    template says itself who it is.
+    Workers without a master do not get these from the operator (reference/training-operator.md 7,
+    defect 35). Here the first worker is their master, unless the job is elastic or the template
+    sets one of these variables.
     """
     master = spec.of("Master")
     first = master or replica
-    own = {env["name"] for env in replica.template.main_container.get("env", ())}
+    names = {env["name"] for env in replica.template.main_container.get("env", ())}
     elastic = spec.fields.get("elasticPolicy") is not None
-    if master is None and (elastic or own & _ADDRESSES):
+    if master is None and (elastic or names & _ADDRESSES):
         return
     default = master is None
     host, port = spec.host(first.role, 0), str(first.port)
@@ -167,7 +165,7 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
         names = {"where": "spec.elasticPolicy.nProcPerNode", "instead": "spec.nprocPerNode"}
         yield diagnose(codes.DEPRECATED_FIELD, place, **names)
         return
-    # Torchrun's `auto` is a process for each processor of the node, not of the Pod (defect 36).
+    # Torchrun's `auto` starts a process for each processor of the node (defect 36).
     for replica in spec.replicas if _processes(spec) == "auto" else ():
         main = replica.template.main_container
         words = " ".join(command_words(main))
@@ -180,7 +178,7 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
 
 
 def _no_rendezvous(spec: Spec) -> Iterator[Diagnostic]:
-    """A rendezvous where no other worker is: torchrun's own, or at an etcd that nobody runs."""
+    """Report a rendezvous without other workers: torchrun's own, or an etcd that does not exist."""
     elastic: dict[str, Any] = spec.fields.get("elasticPolicy") or {}
     high, backend = _range(spec)[1], str(elastic.get("rdzvBackend") or "")
     rows: list[tuple[str | None, bool, str, str, str]] = []

@@ -1,6 +1,6 @@
-"""TFJob (`kubeflow.org/v1`) to a job: TensorFlow's own cluster description in TF_CONFIG.
+"""Turn a TFJob (`kubeflow.org/v1`) into a job, with TensorFlow's cluster in TF_CONFIG.
 
-reference/training-operator-tfjob.md 1 and 2.
+See reference/training-operator-tfjob.md 1 and 2.
 """
 
 import json
@@ -19,7 +19,7 @@ _DYNAMIC = (
     "set spec.enableDynamicWorker, by which a worker knows only itself and the parameter servers"
 )
 _INDEX = "{index}"
-"""Stands for the index in a TF_CONFIG, until it is cut there."""
+"""Stands for the index in a TF_CONFIG, which is split there."""
 
 FRAMEWORK = Framework(
     kind="TFJob",
@@ -35,10 +35,9 @@ FRAMEWORK = Framework(
 
 
 def describe(spec: Spec) -> Described:
-    """The roles of a TFJob, each with its TF_CONFIG."""
     chiefs = tuple(replica.role for name in _CHIEFS if (replica := spec.of(name)))
     dynamic = bool(spec.fields.get("enableDynamicWorker"))
-    # TensorFlow wants no TF_CONFIG in a job that is not distributed (reference 1).
+    # A job that is not distributed has no TF_CONFIG (reference 1).
     distributed = spec.total != 1 or dynamic
     roles = []
     for replica in spec.replicas:
@@ -54,16 +53,16 @@ def describe(spec: Spec) -> Described:
             replica,
             env,
             master=replica.role in chiefs,
-            # Without a chief the first worker is one (reference/training-operator.md 2.1).
+            # Without a chief the first worker is the chief (reference/training-operator.md 2.1).
             first_is_master=not chiefs and is_worker,
-            # An elastic job "continues regardless" (reference 2). TensorFlow's server.join() never
-            # returns.
+            # An elastic job "continues regardless" (reference 2). TensorFlow's server.join()
+            # never returns.
             recovery={"vital": not elastic, "serves": replica.type == "PS"},
             bounds=Bounds(quorum=replica.replicas) if elastic else None,
         )
         roles.append(role)
     every = spec.fields.get("successPolicy") == "AllWorkers"
-    # Who decides that the run is done (reference 2).
+    # See reference 2.
     success = Success(chiefs) if chiefs else Success(("worker",), "all" if every else "first")
     types, problems = ("spec", FRAMEWORK.types), []
     if len(chiefs) > 1:
@@ -83,12 +82,12 @@ def describe(spec: Spec) -> Described:
 
 
 def _config(spec: Spec, replica: Replica, *, dynamic: bool) -> Mapping[str, Any]:
-    """What a replica knows of the others: of all, so that a change of any number changes every Pod.
+    """Return the TF_CONFIG of a replica. It lists all, so a change of any number changes every Pod.
 
     With dynamic workers, a worker knows itself and the parameter servers, so that workers may come
-    and go. The operator tells a parameter server only of itself, under a wrong index from the
-    second on, and a chief or an evaluator of nobody (reference/training-operator.md 7, defect 30);
-    here each knows all of its own type and the parameter servers.
+    and go. The operator lists in a parameter server only itself, from the second on under a wrong
+    index, and in a chief or an evaluator nothing (reference/training-operator.md 7, defect 30).
+    Here each knows all of its type and the parameter servers.
     """
 
     def host(peer: Replica, index: str) -> str:

@@ -1,6 +1,6 @@
-"""XGBoostJob (`kubeflow.org/v1`) to a job: one master with the tracker, and workers.
+"""Turn an XGBoostJob (`kubeflow.org/v1`), also of LightGBM, into a job with a master and workers.
 
-reference/training-operator-xgboostjob.md; LightGBM jobs are written as this kind, too.
+See reference/training-operator-xgboostjob.md.
 """
 
 from etcompile.frontends.kubeflow import framework
@@ -19,7 +19,6 @@ FRAMEWORK = Framework(
 
 
 def describe(spec: Spec) -> Described:
-    """The roles of an XGBoostJob."""
     roles = (
         framework.role(spec, each, _variables(spec, each), master=each.type == "Master")
         for each in spec.replicas
@@ -28,7 +27,7 @@ def describe(spec: Spec) -> Described:
 
 
 def _variables(spec: Spec, replica: Replica) -> tuple[Variable, ...]:
-    """The variables of reference 1, in its order."""
+    """Return the variables of reference 1, in its order."""
     master, worker = spec.of("Master"), spec.of("Worker")
     before = master.replicas if master and replica.type == "Worker" else 0
     alone = (

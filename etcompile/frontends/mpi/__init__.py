@@ -1,1 +1,1 @@
-"""The kind of the MPI Operator."""
+"""Read the kind of the MPI Operator."""

@@ -1,7 +1,7 @@
-"""MPIJob of the MPI Operator (`kubeflow.org/v2beta1`) to a job: ranks are started by ssh.
+"""Turn an MPIJob of the MPI Operator (`kubeflow.org/v2beta1`) into a job: ssh starts the ranks.
 
-reference/mpi-operator-v2.md. All replicas are behind one Service, whose name their host names
-end with; sshd and its port are the image's business.
+See reference/mpi-operator-v2.md. All replicas are behind one Service, with whose name host names
+end. The image decides about sshd and its port.
 """
 
 import re
@@ -36,7 +36,7 @@ FRAMEWORK = Framework(
     container=None,
     port=None,
     restart="Never",
-    # A Job starts its Pod again by itself; a plain Pod is the watcher's to replace.
+    # A Job recreates its Pod; the watcher replaces a plain Pod.
     restarts={"Launcher": "OnFailure"},
     keeps_finalizers=False,
     api_version=API_VERSION,
@@ -49,13 +49,12 @@ FRAMEWORK = Framework(
 
 
 def describe(spec: Spec) -> Described:
-    """The roles, files and keys of an MPIJob."""
     launcher, worker = spec.part("Launcher"), spec.of("Worker")
     roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher))
     line = "{name} slots={slots}" if _implementation(spec) == "OpenMPI" else "{name}:{slots}"
     slots = hosts.slots_per_worker(spec.fields)
-    # The operator gives elastic Horovod no slots (reference 3.2), so that horovodrun needs
-    # --slots-per-host. Who writes that means it: it must not lose to what a host list says.
+    # The operator gives elastic Horovod no slots (reference 3.2), so horovodrun needs
+    # --slots-per-host. If a command has it, the host list must not override it.
     main = launcher.template.main_container
     words = (*main.get("command", ()), *main.get("args", ()))
     stated = any("--slots-per-host" in word for word in words)
@@ -77,7 +76,7 @@ def describe(spec: Spec) -> Described:
             "names_namespace": "its host names contain it",
         },
         diagnostics=tuple(problems),
-        # Workers only serve it.
+        # Workers only serve the launcher.
         each=("launcher",),
     )
 
@@ -103,7 +102,7 @@ def _credentials(
         facts = {"where": "spec.sshAuthMountPath", "found": path, "advice": ""}
         expected = "a plain absolute path that the job does not use itself"
         problems.append(diagnose(codes.MALFORMED, place, **facts, expected=expected))
-    # Root's ssh wants it so; another user may read a key of root's that all may read.
+    # Root's ssh requires this mode; another user can only read a key that everybody can read.
     mode = 0o600 if path == _ROOT_SSH else None
     keys = kubeflow_ssh_keys(f"{spec.name}-ssh", path, port, "ssh-auth", mode=mode)
     return keys, problems
@@ -117,10 +116,10 @@ def _role(
     recovery: Mapping[str, Any],
     **changes: Any,
 ) -> model.Role:
-    """A role without what only the Training Operator's kinds have."""
+    """Return a role without what only the Training Operator's kinds have."""
     template = replica.template
     if template.spec.get("hostNetwork"):
-        # Else the Service's names would not resolve (reference 3.4).
+        # Otherwise the Service's names would not resolve (reference 3.4).
         host_spec = {**template.spec, "dnsPolicy": "ClusterFirstWithHostNet"}
         template = structs.replace(template, spec=host_spec)
     return framework.role(
@@ -146,7 +145,7 @@ def _worker(spec: Spec, replica: Replica) -> model.Role:
             "resident": model.Resident(ssh=True, keeps_args=True),
             "run_once": False,
         },
-        # The launcher tries again, and would only find the dead host (reference 7, D7).
+        # The launcher's retry would find only the dead host (reference 7, D7).
         recovery={"serves": True, "comes_back": "always", "vital": False},
         bounds=model.Bounds(quorum=least_workers(main, replica.replicas, slots, others=takes_part)),
     )
@@ -179,7 +178,7 @@ def _launcher(spec: Spec, replica: Replica) -> model.Role:
 
 
 def _variables(spec: Spec, launcher: Replica) -> Iterator[model.Env]:
-    """The launcher's variables (reference 3.5), for Open MPI 5 under its own names too (D1)."""
+    """Yield the launcher's variables (reference 3.5), for Open MPI 5 under its names too (D1)."""
     slots, implementation = str(hosts.slots_per_worker(spec.fields)), _implementation(spec)
     ssh = ssh_arguments(spec.source)
     yield model.Env("K_MPI_JOB_ROLE", "launcher")
@@ -200,7 +199,7 @@ def _variables(spec: Spec, launcher: Replica) -> Iterator[model.Env]:
     if implementation == "OpenMPI":
         yield from hosts.unless_set(
             launcher.template.main_container,
-            # With true, a launcher in the hostfile takes its own line for another host.
+            # With true, a launcher in the hostfile treats its line as another host.
             model.Env("PRTE_MCA_prte_keep_fqdn_hostnames", "false"),
             model.Env("PRTE_MCA_prte_default_hostfile", hosts.HOSTFILE),
             model.Env("PRTE_MCA_plm_ssh_args", ssh),

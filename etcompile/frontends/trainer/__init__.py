@@ -1,1 +1,1 @@
-"""The kinds of Kubeflow Trainer v2."""
+"""Read the kinds of Kubeflow Trainer v2."""

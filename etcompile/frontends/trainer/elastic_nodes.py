@@ -1,8 +1,8 @@
-"""TrainJobs whose number of nodes may change while they train, and where such nodes meet.
+"""Scale TrainJobs: decide whether their number of nodes may change, and where nodes meet.
 
-Trainer has nothing of the kind: numNodes is immutable, and torchrun is told one number of nodes
-(reference/trainer-v2.md 11, defect T12). So an annotation asks for it, and without one nodes are
-told what Trainer tells them. Nodes that nobody tells their number scale as they are.
+Trainer does not scale: numNodes is immutable, and torchrun gets one number of nodes
+(reference/trainer-v2.md 11, defect T12). So an annotation asks for it; without one, nodes get what
+Trainer gives them. Nodes that do not get their number scale without an annotation.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -50,10 +50,10 @@ class Described(Struct, frozen=True):
 def described(
     training: Training, roles: tuple[Role, ...], success: Success, awaited: Collection[str]
 ) -> Described:
-    """A job's roles as they scale.
+    """Return a job's roles with their bounds.
 
     Args:
-        awaited: Those that others wait for until they have succeeded.
+        awaited: Roles that others wait for until they have succeeded.
     """
     source, policy, limits = training.source, training.policy, training.limits
     name, others = next((training.jobs[place]["name"] for place in training.trainers), None), 0
@@ -93,16 +93,16 @@ def described(
     if policy == "torch":
         role = _meeting(role, training.subdomain)
         problems = tuple(_misled(role, limits))
-        # Who comes when the others have just finished finds nobody to train with.
+        # A node that joins when the others have finished has no peers.
         if {*success.roles} - {*awaited} == {role.name}:
             success = Success((role.name,), "any")
     return Described(_with(roles, role), success, None, problems)
 
 
 def restarting_alone(training: Training, roles: Sequence[Role]) -> tuple[str, ...] | None:
-    """The roles whose commands may run again each by itself, in the Pods that are there.
+    """Return the roles whose commands may restart independently, in their Pods.
 
-    None if nodes go on only once all of them have begun anew.
+    None if nodes go on only after all of them have restarted.
     """
     if training.policy == "mpi":  # nodes only serve it
         return tuple(role.name for role in roles if role.name == LAUNCHER)
@@ -114,16 +114,16 @@ def restarting_alone(training: Training, roles: Sequence[Role]) -> tuple[str, ..
 def _impossible(
     training: Training, role: Role | None, success: Success, low: int, high: int
 ) -> tuple[str, str] | None:
-    """Why the nodes of a job cannot be as many as it asks for, and what to do."""
+    """Return why the nodes of a job cannot be as many as it asks for, and advice."""
     policy = training.policy
-    anew = "remove it; another spec.trainer.numNodes is another run (etcompile.dev/run)"
+    new_run = "remove it; another spec.trainer.numNodes is another run (etcompile.dev/run)"
     if policy == "mpi" and (role is None or low < 1):
         why = "the launcher is one of the nodes, and waits from the start for another one"
         return why, "have 2 nodes at least, in it and in spec.trainer.numNodes"
     if policy not in ("torch", "mpi", None):
-        return f"{_TITLES.get(policy, policy)} tells every node how many there are", anew
+        return f"{_TITLES.get(policy, policy)} tells every node how many there are", new_run
     if training.is_torchtune:
-        return "Trainer completes tune run by the number of nodes", anew
+        return "Trainer completes tune run by the number of nodes", new_run
     if role is None:
         return "no Job of its runtime is labelled as the trainer", "remove it"
     if high > 1 and success.needs == "any" and role.name in success.roles:
@@ -133,19 +133,20 @@ def _impossible(
 
 
 def _count(training: Training, name: str | None) -> tuple[str, Origin]:
-    """What the number of nodes is called, and where it stands."""
+    """Return the name and the place of the number of nodes."""
     place = [*(job["name"] for job in training.jobs), name].index(name)
-    own = "numNodes" in training.stated
-    title = "spec.trainer.numNodes" if own else "the numNodes of its runtime"
+    title = "the numNodes of its runtime"
+    if "numNodes" in training.stated:
+        title = "spec.trainer.numNodes"
     path = (*JOB_SET, "replicatedJobs", place, "template", "spec", "parallelism")
     return title, training.runtime.at(*path)
 
 
 def _meeting(role: Role, subdomain: str) -> Role:
-    """Nodes of torchrun that meet at the first one, unless they are told of another place.
+    """Configure nodes of torchrun to meet at the first one, unless the template names another.
 
-    torchrun finds out by names whether the rendezvous is its own, and the name that others reach
-    the first node by ends with the Service's: so that one is told.
+    torchrun compares names to decide whether it hosts the rendezvous. The first node's address ends
+    with the Service's name, which it does not recognize, so a variable tells it.
     """
     main = role.template.main_container
     values = {entry["name"]: entry.get("value") for entry in main.get("env", ())}
@@ -164,7 +165,7 @@ def _meeting(role: Role, subdomain: str) -> Role:
 
 
 def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
-    """What tells torchrun something else than the annotation does."""
+    """Report settings of torchrun that contradict the annotation."""
     main, place = role.template.main_container, role.template.main_origin
     backend, endpoint = RENDEZVOUS
     env = {
@@ -185,7 +186,7 @@ def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
         yield not_compiled(at, f"variable {_SETTINGS}", why, "write the value")
     words = arguments(main, *_TORCHRUN)
     field = "command" if main.get("command") else "args"
-    for flag, value in options(words or ()):  # which count before the variables
+    for flag, value in options(words or ()):  # flags take precedence over variables
         advice = "remove it"
         if flag == "nnodes" and "$" not in value and node_range(value) != limits:
             why = f"it counts before {NNODES}"
@@ -201,5 +202,5 @@ def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
         yield not_compiled(place.locate(field), where, why, advice)
 
 
-def _with(roles: Sequence[Role], made: Role) -> tuple[Role, ...]:
-    return tuple(made if role.name == made.name else role for role in roles)
+def _with(roles: Sequence[Role], changed: Role) -> tuple[Role, ...]:
+    return tuple(changed if role.name == changed.name else role for role in roles)

@@ -1,9 +1,8 @@
-"""A TrainJob and its runtime to one document: what Trainer sends to JobSet, and who wrote what.
+"""Merge a TrainJob and its runtime into one document, as Trainer does before it creates a JobSet.
 
-reference/trainer-v2.md 4 and 5. The result is the TrainJob with the runtime under `runtime`, into
-whose Pod templates everything is merged that the job changes. So the Pod templates that are held
-against Kubernetes' rules are those that Pods are made of, and the job that is stored with its
-objects needs no runtime any more. Each value still has the place where somebody wrote it.
+See reference/trainer-v2.md 4 and 5. The result is the TrainJob with the runtime under `runtime`,
+and the job's changes in its Pod templates. So Kubernetes' rules are checked against the final Pod
+templates, and the stored job needs no runtime. Each value still has the place where it was written.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,10 +40,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def merged(job: Source, runtime: Source) -> Traced:
-    """A TrainJob with its runtime, into which everything is merged that the job changes.
-
-    Both are valid by their schemas, and `unsupported` has nothing against them.
-    """
+    """Merge a TrainJob into its runtime. Both are valid, and `unsupported` accepts them."""
     merge = _Merge(Training(job, Origin(runtime)))
     parts = Traced(runtime.data, runtime).changed((*JOB_SET, "replicatedJobs"), merge.jobs).parts()
     name = parts["metadata"].parts()["name"]
@@ -55,17 +51,17 @@ def merged(job: Source, runtime: Source) -> Traced:
 
 
 def with_resources(container: Traced, training: Training) -> Traced:
-    """A container with what a job asks for; its own without mlPolicy (reference 4, step 5)."""
+    """Add the resources of a job to a container, if there is an mlPolicy (reference 4, step 5)."""
     job = Traced(training.source.data, training.source)
-    wanted = job.at(("spec", "trainer", "resourcesPerNode"))
-    if wanted is None or not wanted.value or "mlPolicy" not in training.spec:
+    stated = job.at(("spec", "trainer", "resourcesPerNode"))
+    if stated is None or not stated.value or "mlPolicy" not in training.spec:
         return container
     resources = _part(container, "resources", {})
-    return container.with_changes({"resources": strategic.merged(resources, wanted, "TrainJob")})
+    return container.with_changes({"resources": strategic.merged(resources, stated, "TrainJob")})
 
 
 class _Merge:
-    """What a TrainJob changes of the replicatedJobs of its runtime."""
+    """The changes of a TrainJob to the replicatedJobs of its runtime."""
 
     def __init__(self, training: Training) -> None:
         self._training, self._job = training, training.source
@@ -79,7 +75,6 @@ class _Merge:
             self._node_variables = self._ours(policies.node_variables(training, self._main))
 
     def jobs(self, before: Traced) -> Traced:
-        """The replicatedJobs, as Trainer gives them to JobSet."""
         jobs = [self._replicated_job(place, job) for place, job in enumerate(before.items())]
         return before.with_items(_with_claims(jobs, self._training))
 
@@ -100,7 +95,6 @@ class _Merge:
         return replicated
 
     def _container(self, place: int, field: str, container: Traced) -> Traced:
-        """A container of a Pod template with all that belongs into it."""
         replicated, name = self._training.jobs[place], container.value["name"]
         if field == "containers" and name == MAIN:
             container = self._training_container(place, container)
@@ -117,10 +111,10 @@ class _Merge:
         return container
 
     def _training_container(self, place: int, container: Traced) -> Traced:
-        """The container that trains, by what the job says and what the policy tells its nodes.
+        """Return the container that trains, with the job's settings and the policy's variables.
 
-        The policy's variables come last, but for jax and mpi, where the job's do (reference 4.2):
-        a job may replace them. There are some without `spec.trainer`, too (defect T1).
+        The policy's variables come last, except for jax and mpi, whose variables a job may replace
+        (reference 4.2). There are some without `spec.trainer`, too (defect T1).
         """
         training, name = self._training, self._training.jobs[place]["name"]
         takes, leads = place in self._trained, self._trained[:1] == [place]
@@ -132,7 +126,7 @@ class _Merge:
             before = main_of(training.replicated_job(LAUNCHER)).get("image")
             if before == container.value.get("image"):
                 container = container.with_changes({"image": self._stated("image")})
-        # Nodes of MPI run the same processes as the launcher, if that is one of them.
+        # If the launcher is a node, the nodes of MPI run the same processes.
         if takes or (is_node and training.launcher_is_node):
             container = with_resources(container, training)
             if not leads:
@@ -154,41 +148,40 @@ class _Merge:
             slots = training.slots(container.value)
             names = {entry["name"] for entry in container.value.get("env") or ()}
             ours = self._ours(policies.launcher_variables(slots, ssh_arguments(self._job), names))
-        own = self._variables if leads else ()
-        for more in (ours, own) if training.policy in ("jax", "mpi") else (own, ours):
+        stated = self._variables if leads else ()
+        for more in (ours, stated) if training.policy in ("jax", "mpi") else (stated, ours):
             container = _with_variables(container, more)
         return container
 
     def _overridden(self, container: Traced) -> Traced:
-        """A container with image, command and arguments of the job (reference 4.1)."""
+        """Apply image, command and arguments of the job (reference 4.1)."""
         parts = container.parts()
         for field in ("image", "command", "args"):
             if self._training.stated.get(field):
                 parts[field] = self._stated(field)
             elif self._training.stated.get(field) is not None:
-                parts.pop(field, None)  # an empty list takes the runtime's away
+                parts.pop(field, None)  # an empty list removes the runtime's
         return container.with_fields(parts)
 
     def _stated(self, field: str) -> Traced:
         return Traced(self._training.stated[field], self._job, ("spec", "trainer", field))
 
     def _initialized(self, container: Traced, field: str) -> Traced:
-        """A container with what the job says of where data or model come from (reference 4.1)."""
+        """Apply the source of data or model of the job (reference 4.1)."""
         path = ("spec", "initializer", field)
-        if (wanted := value_at(self._job.data, path)) is None:
+        if (stated := value_at(self._job.data, path)) is None:
             return container
-        variables = self._variables_of(wanted, path)
-        if (uri := wanted.get("storageUri")) is not None:
+        variables = self._variables_of(stated, path)
+        if (uri := stated.get("storageUri")) is not None:
             entry = {"name": "STORAGE_URI", "value": uri}
             variables.insert(0, Traced(entry, self._job, (*path, "storageUri")))
         container = _with_variables(container, variables)
-        if secret := wanted.get("secretRef"):
+        if secret := stated.get("secretRef"):
             value = {"secretRef": dict(secret)}
             container = _appended(container, "envFrom", value, Traced(None, self._job, path))
         return container
 
     def _variables_of(self, owner: Mapping[str, Any], path: ValuePath) -> list[Traced]:
-        """The variables of a part of the job: without a value they are empty."""
         return [
             Traced(
                 entry if "valueFrom" in entry else {**entry, "value": entry.get("value") or ""},
@@ -199,12 +192,11 @@ class _Merge:
         ]
 
     def _ours(self, variables: Iterable[Mapping[str, Any]]) -> list[Traced]:
-        """Variables that the job has by its runtime's policy."""
         return [Traced(entry, self._job, ("spec", "runtimeRef")) for entry in variables]
 
 
 def _part(owner: Traced, field: str, default: Any) -> Traced:
-    """A field of a mapping; the default, in its place, if it has none."""
+    """Return a field of a mapping, or a default in its place."""
     part = owner.part(field)
     if part is not None and part.value is not None:
         return part
@@ -212,7 +204,7 @@ def _part(owner: Traced, field: str, default: Any) -> Traced:
 
 
 def _appended(owner: Traced, field: str, value: Any, place: Traced | None = None) -> Traced:
-    """A mapping with one more entry in one of its lists, written at a place if anywhere."""
+    """Append an entry to a list of a mapping, written at `place` if it is known."""
     entries = _part(owner, field, [])
     place = place or entries
     items = [*entries.items(), Traced(value, place.source, place.path)]
@@ -220,7 +212,7 @@ def _appended(owner: Traced, field: str, value: Any, place: Traced | None = None
 
 
 def _with_variables(container: Traced, more: Sequence[Traced]) -> Traced:
-    """A container with variables: one of a name takes the place of the one before."""
+    """Add variables to a container; they replace those of the same names."""
     if not more:
         return container
     env = _part(container, "env", [])
@@ -229,11 +221,11 @@ def _with_variables(container: Traced, more: Sequence[Traced]) -> Traced:
 
 
 def _with_claims(jobs: list[Traced], training: Training) -> list[Traced]:
-    """The replicatedJobs with a volume for each claim that one of their containers mounts.
+    """Add a volume for each claim to the replicatedJobs whose containers mount it.
 
-    A claim of ReadWriteOnce can be attached to one node. JobSet makes Pods one after the other;
-    here who waits is there from the start, so where each of its Jobs has one Pod these are put
-    together: else who waits could hold the volume that another needs on another node.
+    A claim of ReadWriteOnce can be attached to one node. JobSet creates Pods one after the other,
+    but here waiting Pods exist from the start. So if each of a claim's Jobs has one Pod, an
+    affinity puts these together: otherwise a waiting Pod could hold the volume on another node.
     """
     for template in training.claims:
         name, volume = template["metadata"]["name"], training.claim_volume(template)
@@ -259,11 +251,11 @@ def _with_claims(jobs: list[Traced], training: Training) -> list[Traced]:
 def _with_volume(
     pod: Traced, volume: Mapping[str, Any], together: list[str] | None, job: str
 ) -> Traced:
-    """A Pod with a volume; on the node of the Pods of some replicatedJobs, if there are any."""
+    """Add a volume to a Pod, and an affinity to the Pods of some replicatedJobs, if any."""
     volumes = _part(pod, "volumes", [])
     others = [other for other in volumes.items() if other.value["name"] != volume["name"]]
-    own = Traced(volume, volumes.source, volumes.path)
-    pod = pod.with_changes({"volumes": volumes.with_items([*others, own])})
+    added = Traced(volume, volumes.source, volumes.path)
+    pod = pod.with_changes({"volumes": volumes.with_items([*others, added])})
     if together is None:
         return pod
     key = "jobset.sigs.k8s.io/replicatedjob-name"

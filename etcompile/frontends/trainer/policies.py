@@ -1,6 +1,6 @@
-"""What the policy of a runtime tells the nodes of a TrainJob: variables, processes, keys, hosts.
+"""Apply the policy of a runtime to a TrainJob: variables, processes, keys and hosts.
 
-reference/trainer-v2.md 5.1, 5.3, 5.4, 5.6. Apart from the merge, which knows where they go.
+See reference/trainer-v2.md 5.1, 5.3, 5.4, 5.6. `merge` decides which containers get the variables.
 """
 
 import math
@@ -49,17 +49,17 @@ RESERVED: Mapping[str, tuple[str, ...]] = {
     "xgboost": ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"),
     "mpi": _OPEN_MPI,
 }
-"""Variables that a policy sets and a TrainJob must not (reference 5.1, 5.4, 5.6)."""
+"""Variables that only a policy sets (reference 5.1, 5.4, 5.6)."""
 RENDEZVOUS = ("PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")
-"""Variables that tell torchrun where nodes meet that come and go."""
+"""Variables of torchrun for the place where elastic nodes meet."""
 
 _RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
 
 
 def processes(training: Training, container: Mapping[str, Any]) -> str:
-    """Processes per node: of all resources that it has, not only of the job's own (T5).
+    """Return the processes per node, from all of its resources, not only the job's (T5).
 
-    Trainer 2.0 and 2.1 take it from the runtime, too, and not only a number.
+    Trainer 2.0 and 2.1 also read it from the runtime, and not only as a number.
 
     Args:
         container: The container that trains, with all its resources.
@@ -73,18 +73,18 @@ def processes(training: Training, container: Mapping[str, Any]) -> str:
         return "auto"
     for field in ("requests", "limits"):
         amount = container.get("resources", {}).get(field, {}).get("cpu")
-        # A request of 0 is as good as none.
+        # A request of 0 is none.
         if amount is not None and (processors := number(amount)):
             return str(max(math.ceil(processors), 1))
     return "1"
 
 
 def node_variables(training: Training, container: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The variables by which nodes find each other (reference 5.1, 5.3, 5.4).
+    """Yield the variables with which nodes find each other (reference 5.1, 5.3, 5.4).
 
-    Nodes that come and go meet at the first one, unless the runtime or the job names another
-    place; torchrun does not read the address of a master then. It starts the processes of a node
-    that has lost another one again as often as their Job survives failures, instead of never.
+    Elastic nodes meet at the first one, unless the runtime or the job names another place; torchrun
+    does not read a master's address then. It restarts the processes of a node whose peer is lost as
+    often as their Job survives failures, instead of never.
 
     Args:
         container: The container that trains, with all its resources.
@@ -121,16 +121,16 @@ def node_variables(training: Training, container: Mapping[str, Any]) -> Iterator
 
 
 def launcher_variables(slots: int, ssh: str, stated: Collection[str]) -> Iterator[dict[str, Any]]:
-    """What Open MPI is told on the launcher, version 5 under the names that it reads (T2)."""
+    """Yield the variables of Open MPI for the launcher, for version 5 under its names (T2)."""
     for name, value in zip(_OPEN_MPI, (HOSTFILE, "true", str(slots), ssh), strict=True):
         yield {"name": name, "value": value}
-    # With true, PRRTE takes the launcher's own line of the hostfile for another host.
+    # With true, PRRTE treats the launcher's line of the hostfile as another host.
     for name, value in zip(_OPEN_MPI_5, (HOSTFILE, "false", str(slots), ssh), strict=True):
         if name not in stated:
             yield {"name": name, "value": value}
 
 
-# The policy mpi: keys, hostfile, and who is reached by ssh (reference 5.6) ------------------------
+# The policy mpi: keys, hostfile and ssh (reference 5.6) -------------------------------------------
 
 MPI_KEYS = "mpi-ssh-auth"
 """The volume of the keys."""
@@ -142,12 +142,7 @@ _SSH_HOME = "/root/.ssh"
 def with_mpi(
     training: Training, roles: Sequence[Role]
 ) -> tuple[tuple[Role, ...], dict[str, Any], list[Diagnostic]]:
-    """The policy's part of a job.
-
-    Returns:
-        All roles, the launcher with what the policy adds to it; fields of the job; and what is to
-        be said about the port of ssh.
-    """
+    """Apply the policy mpi: the roles, fields of the job, and diagnostics of the ssh port."""
     if (policy := training.mpi) is None:
         return tuple(roles), {}, []
     reached = {role.name: role for role in roles if role.name in (NODE, LAUNCHER)}
@@ -157,7 +152,7 @@ def with_mpi(
     lists = [HostList(_HOSTFILE, names, "{host} slots={slots}", live=changes)]
     slots = training.slots(main_of(training.replicated_job(LAUNCHER)))
     fields: dict[str, Any] = {"host_lists": lists, "slots": slots}
-    if changes:  # by a script elastic Horovod finds hosts
+    if changes:  # elastic Horovod finds hosts by a script
         lists.append(HostList(HOSTS, names, "{host}:{slots}"))
         fields["files"] = (discovery(),)
     holders = tuple(name for name, role in reached.items() if role.template.main == MAIN)
@@ -189,6 +184,6 @@ def with_mpi(
             reads_hosts=changes,
             scripts=(HOSTS,) if changes else (),
         )
-        own = structs.replace(launcher, additions=additions)
-        roles = [own if role is launcher else role for role in roles]
+        changed = structs.replace(launcher, additions=additions)
+        roles = [changed if role is launcher else role for role in roles]
     return tuple(roles), fields, problems

@@ -1,8 +1,8 @@
-"""`runtimePatches` of a TrainJob: what others change of its runtime's Pod templates.
+"""Apply and check `runtimePatches` of a TrainJob, which change its runtime's Pod templates.
 
-reference/trainer-v2.md 4.3. A patch is a strategic merge patch: lists of named entries are merged
-entry by entry, all others replaced. Two entries with one name in such a list are refused by the API
-server, and a merge could only lose one of them.
+See reference/trainer-v2.md 4.3. A patch is a strategic merge patch: lists of named entries are
+merged by entry, all others replaced. The API server refuses two entries with one name in such a
+list, and a merge would lose one of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _PATCHES: ValuePath = ("spec", "runtimePatches")
 _PATCHED: ValuePath = ("trainingRuntimeSpec", "template")
 _TEMPLATE: ValuePath = ("spec", "template")
 _OF_THE_JOB = ("node", "dataset-initializer", "model-initializer")
-"""Containers whose variables only the TrainJob sets."""
+"""Containers whose variables only the TrainJob may set."""
 _KEYS: Mapping[str, tuple[str, ...]] = {
     **POD_LISTS,
     "dependsOn": ("name",),
@@ -31,11 +31,11 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 }
 """The fields that identify the entries of a list, by the list's name."""
 _KEYS_IN_PATCHES = {**_KEYS, "volumeMounts": ("name",)}
-"""The same in the patches of a TrainJob: one mount of each volume."""
+"""The same for patches of a TrainJob, which may mount each volume once."""
 
 
 def patched(job: Source, runtime: Source) -> Source:
-    """A runtime with the patches of a job, in the order of their list."""
+    """Apply the patches of a job to its runtime, in their order."""
     if not _patches(job):
         return runtime
     value = Traced(runtime.data, runtime)
@@ -63,7 +63,7 @@ def _merged(value: Traced, path: ValuePath, patch: Traced) -> Traced:
 
 
 def problems(job: Source, runtime: Source) -> list[Diagnostic]:
-    """Why patches cannot be merged: entries twice; else what is not there, or not theirs."""
+    """Report patches that cannot be merged: duplicate entries; else missing targets."""
     twice = [
         *_duplicates(Origin(job, ("spec",)), job.data["spec"], _KEYS_IN_PATCHES),
         *_duplicates(Origin(runtime, ("spec",)), runtime.data["spec"], _KEYS),
@@ -74,7 +74,7 @@ def problems(job: Source, runtime: Source) -> list[Diagnostic]:
 def _duplicates(
     origin: Origin, value: Any, tables: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Diagnostic]:
-    """Entries of lists in a value, at any depth, whose keys another entry has."""
+    """Report entries of lists, at any depth, with the key of another entry."""
     if isinstance(value, list):
         for number, entry in enumerate(value):
             yield from _duplicates(origin.at(number), entry, tables)
@@ -95,7 +95,7 @@ def _duplicates(
 
 
 def _misfits(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Jobs that the runtime does not have, containers that a patch may not add, or set env of."""
+    """Report patches of missing jobs or containers, and of variables that only the job sets."""
     jobs = {
         replicated["name"]: value_at(replicated, POD)
         for replicated in value_at(runtime.data, (*JOB_SET, "replicatedJobs"))
@@ -115,7 +115,7 @@ def _misfits(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 
 
 def notes(job: Source) -> Iterator[Diagnostic]:
-    """Warnings for parts of patches without effect: metadata of objects that there are not."""
+    """Report parts of patches without effect."""
     for number, patch in enumerate(_patches(job)):
         if patch.get("trainingRuntimeSpec") in (None, {}):
             place = job.locate((*_PATCHES, number, "manager"))
@@ -128,7 +128,6 @@ def notes(job: Source) -> Iterator[Diagnostic]:
 def _of_pod(
     origin: Origin, patch: Mapping[str, Any], pod: Mapping[str, Any]
 ) -> Iterator[Diagnostic]:
-    """Containers that a patch may not add, or not set variables of."""
     for field in ("containers", "initContainers"):
         known = {container["name"]: container for container in pod.get(field, ())}
         kind = "init container" if field == "initContainers" else "container"

@@ -1,6 +1,6 @@
-"""The command of torchtune: Trainer completes `tune run` by the runtime's name and resources.
+"""Complete torchtune's command `tune run` by the runtime's name and resources, as Trainer does.
 
-reference/trainer-v2.md 5.2. Apart from the policies, because it is a table of its own.
+See reference/trainer-v2.md 5.2.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from etcompile.k8s.requests import gpus
 
 _MODELS = ("llama3_2/1B", "llama3_2/3B", "llama3_3/70B", "qwen2_5/1.5B")
 _LARGE = "llama3_3/70B"
-_KEPT = ("output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir")
+_FIXED = ("output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir")
 
 
 def command(training: Training, container: Mapping[str, Any]) -> list[str]:
-    """The whole command of a node.
+    """Return the whole command of a node.
 
     Args:
         container: The runtime's container that trains, with all its resources.
@@ -33,19 +33,19 @@ def command(training: Training, container: Mapping[str, Any]) -> list[str]:
         recipe, suffix = f"{recipe}_distributed", f"_{kind}"
     endpoint = [f"--rdzv_endpoint={training.first_host}:{PORT}"] if max(nodes, devices) > 1 else []
     before = container.get("command", ())
-    preserved = [word for word in before if word.partition("=")[0] in _KEPT and "=" in word]
+    preserved = [word for word in before if word.partition("=")[0] in _FIXED and "=" in word]
     return [*TUNE, *endpoint, recipe, "--config", f"{_model(training)}{suffix}", *preserved]
 
 
 def problems(training: Training, container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Why a command cannot be completed: the field, and the reason (Trainer's webhook)."""
+    """Yield the field and the reason why a command cannot be completed (Trainer's webhook)."""
     name, nodes = _model(training), training.nodes
     if name is None:
         runtime, known = training.runtime_name, ", ".join(_MODELS)
         yield "command", f"the name of the runtime, {runtime}, names no model of {known}"
         return
     for word in training.stated.get("args", ()):
-        if word.partition("=")[0] in _KEPT:
+        if word.partition("=")[0] in _FIXED:
             yield "args", f"{word.partition('=')[0]} is the runtime's to set"
     lora, quantized = _adapters(training)
     if nodes > 1 and name != _LARGE:
@@ -59,14 +59,14 @@ def problems(training: Training, container: Mapping[str, Any]) -> Iterator[tuple
 
 
 def _model(training: Training) -> str | None:
-    """The model of a runtime by its name: `torchtune-llama3.2-1b` is `llama3_2/1B`."""
+    """Return the model of a runtime by its name: `torchtune-llama3.2-1b` is `llama3_2/1B`."""
     parts = training.runtime_name.split("-")
     name = f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else None
     return name if name in _MODELS else None
 
 
 def _adapters(training: Training) -> tuple[bool, bool]:
-    """Whether LoRA is asked for in any form, and whether it is QLoRA."""
+    """Report whether the job uses LoRA in any form, and whether it is QLoRA."""
     args = training.stated.get("args", ())
     lower = [*map(str.lower, args)]
     quantized = "model.quantize_base=true" in lower and "model.use_dora=true" not in lower
@@ -74,7 +74,7 @@ def _adapters(training: Training) -> tuple[bool, bool]:
 
 
 def _devices(training: Training, container: Mapping[str, Any]) -> tuple[int, bool]:
-    """How many processes there are on a node, and whether it trains on a single device."""
+    """Return the number of processes per node, and whether it trains on a single device."""
     count = processes(training, container)
     devices = gpus(container) if count == "auto" else int(count)
     return devices, devices == 1 or gpus(container) == 1

@@ -1,8 +1,8 @@
-"""TrainJob of Kubeflow Trainer v2 (`trainer.kubeflow.org/v1alpha1`) to a job.
+"""Turn a TrainJob of Kubeflow Trainer v2 (`trainer.kubeflow.org/v1alpha1`) into a job.
 
-reference/trainer-v2.md. The document that is read here is the one that `merge` makes of a TrainJob
-and its runtime. What Trainer leaves to JobSet and to the Job controller is done as they do it: one
-headless Service, names of Pods that are their host names, their labels and annotations.
+See reference/trainer-v2.md. The document is the result of `merge`. As JobSet and the Job
+controller would, this module creates one headless Service, Pods whose names are their host names,
+and their labels and annotations.
 """
 
 import hashlib
@@ -47,23 +47,24 @@ ANNOTATIONS = {
 _JOB_SET_LABEL = "jobset.sigs.k8s.io"
 _REPLICATED_JOB = f"{_JOB_SET_LABEL}/replicatedjob-name"
 _JOB_KEY = f"{_JOB_SET_LABEL}/job-key"
-"""The label by which Pods of a Job are told from those of all others in the cluster."""
+"""The label that distinguishes a Job's Pods from those of all others in the cluster."""
 _PRIORITY = f"{_JOB_SET_LABEL}/priority"
-"""The label with the priority of a Pod: a Job may take the place of one of lower priority."""
+"""The label with the priority of a Pod: a Job may replace one of lower priority."""
 TOPOLOGY = f"alpha.{_JOB_SET_LABEL}/exclusive-topology"
-"""The annotation of a JobSet, or of a Job's template, by which each Job has a zone, rack or node
-for itself: the label of nodes that says how far."""
+"""The annotation of a JobSet, or of a Job's template, that gives each Job an exclusive zone, rack
+or node. Its value is a label of nodes."""
 _SYSTEM = {"system-cluster-critical": "2000000000", "system-node-critical": "2000001000"}
 _APART = "exclusive topology tells Jobs of one name apart by it"
 _DEADLINE = "activeDeadlineSeconds"
 
 
 class _Part(Struct, frozen=True):
-    """A Job of the JobSet that Trainer would make.
+    """A Job of the JobSet that Trainer would create.
 
     Args:
+        place: The number of its replicatedJob.
         number: Its number among the Jobs of that.
-        numbers: Its numbers, and how many there are, as JobSet's labels say them.
+        numbers: JobSet's labels with its numbers and counts.
     """
 
     replicated: Mapping[str, Any]
@@ -73,18 +74,17 @@ class _Part(Struct, frozen=True):
 
     @property
     def role(self) -> str:
-        """The name of the role that it becomes."""
         name: str = self.replicated["name"]
         return f"{name}-{self.number}" if (self.replicated.get("replicas") or 1) > 1 else name
 
     def waits_for(self, status: str) -> set[str]:
-        """The replicatedJobs that it waits for, until they are `Ready` or `Complete`."""
+        """Return the replicatedJobs that it waits for, until they are `Ready` or `Complete`."""
         entries = self.replicated.get("dependsOn", ())
         return {entry["name"] for entry in entries if entry["status"] == status}
 
 
 def lower(source: Source) -> Lowered:
-    """The job of a TrainJob that its runtime is merged into; none of one without a runtime."""
+    """Return the job of a TrainJob with a merged runtime, and none without a runtime."""
     if RUNTIME not in source.data:
         return None, ()
     data, training = source.data, Training(source, model.Origin(source, (RUNTIME,)))
@@ -106,7 +106,7 @@ def lower(source: Source) -> Lowered:
     notes += [*problems, *elastic.diagnostics]
     gates = {role.name: role.additions.gate for role in gated if role.additions.gate}
     if waiting := {name: gate.completed for name, gate in gates.items() if gate.completed}:
-        # The runtime may be one that Trainer ships, and not be in any file.
+        # The runtime may be one that Trainer ships, which is in no file of the user.
         place = source.locate(("spec", "runtimeRef", "name"))
         others = dict.fromkeys(name for names in waiting.values() for name in names)
         facts = {"waiting": ", ".join(waiting), "awaited": " and ".join(others)}
@@ -121,7 +121,7 @@ def lower(source: Source) -> Lowered:
             restart="OnFailure" if max_restarts else "Never",
             backoff_limit=max_restarts,
             keeps_clock=True,
-            # JobSet deletes what still runs and leaves what has ended.
+            # JobSet deletes running Pods and leaves those that have ended.
             clean_pods="Running",
             success=elastic.success,
             suspended=bool(data["spec"].get("suspend")),
@@ -133,7 +133,7 @@ def lower(source: Source) -> Lowered:
         config_name=config_name(name),
         document={**clean_document(source, ANNOTATIONS), RUNTIME: data[RUNTIME]},
         identity=_identity(training, gated, parts),
-        # Host names are written with the Service's name, so that they need no search domain.
+        # Host names contain the Service's name, so they need no search domain.
         service=model.SharedService(training.subdomain, searched=False),
         host_lists=(*fields.pop("host_lists", ()), *lists),
         claims=tuple(
@@ -166,7 +166,7 @@ def lower(source: Source) -> Lowered:
 
 
 def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
-    """The Jobs that JobSet makes, but those without Pods (reference 7.4)."""
+    """Return the Jobs that JobSet creates, except those without Pods (reference 7.4)."""
     jobs: Sequence[Mapping[str, Any]] = job_set["replicatedJobs"]
     more = {} if coordinator is None else {"coordinator": coordinator}
     count = [replicated.get("replicas") or 1 for replicated in jobs]
@@ -196,19 +196,19 @@ def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
 
 
 def _ttl(job_set: Mapping[str, Any]) -> int | None:
-    """Seconds after which what is left of a run may go: the JobSet's, or the longest of its Jobs.
+    """Return the seconds after which finished Pods may go: the JobSet's, or the longest of Jobs.
 
-    None if one of the Jobs is to stay.
+    None if one of the Jobs stays.
     """
-    if (own := job_set.get("ttlSecondsAfterFinished")) is not None:
-        return int(own)
+    if (ttl := job_set.get("ttlSecondsAfterFinished")) is not None:
+        return int(ttl)
     specs = [replicated["template"]["spec"] for replicated in job_set["replicatedJobs"]]
     ttls = [spec.get("ttlSecondsAfterFinished") for spec in specs]
     return None if None in ttls else max(ttls)
 
 
 def _success(job_set: Mapping[str, Any], parts: Sequence[_Part]) -> model.Success:
-    """Which Jobs decide that the run has succeeded (reference 7.5)."""
+    """Return which Jobs decide that the run has succeeded (reference 7.5)."""
     policy = job_set.get("successPolicy", {})
     targets = policy.get("targetReplicatedJobs") or ()
     roles = [part.role for part in parts if not targets or part.replicated["name"] in targets]
@@ -217,33 +217,33 @@ def _success(job_set: Mapping[str, Any], parts: Sequence[_Part]) -> model.Succes
 
 
 def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, list[Diagnostic]]:
-    """The Pods of a Job of a JobSet, which is an Indexed one (reference 7.4)."""
+    """Return the Pods of a Job of a JobSet, which is an Indexed one (reference 7.4)."""
     origin = training.runtime.at(*JOB_SET, "replicatedJobs", part.place, *POD[:-1])
     job, name = training.name, part.replicated["name"]
     spec = part.replicated["template"]["spec"]
     template, pod_spec = spec["template"], spec["template"]["spec"]
     restart = pod_spec.get("restartPolicy") or "OnFailure"
     stem = f"{job}-{name}-{part.number}"
-    # Trainer knows the container that trains by its name; a Job of its own need not have that.
+    # Trainer finds the container that trains by its name; other Jobs need not have one.
     problems: list[Diagnostic] = []
     names = [container["name"] for container in pod_spec["containers"]]
     main = next((known for known in (MAIN, step_of(part.replicated)) if known in names), None)
     if main is None:
         main, problems = main_container(origin, template)
-    numbers, own, domain = part.numbers, {}, {}
-    # The domain that the Job has for itself: a label of nodes.
+    numbers, exclusive, domain = part.numbers, {}, {}
+    # The label of nodes of the Job's exclusive domain.
     holders = (part.replicated["template"], training.spec["template"])
     stated = (holder.get("metadata", {}).get("annotations", {}).get(TOPOLOGY) for holder in holders)
     if (topology := next((name for name in stated if name is not None), None)) is not None:
         namespace = training.source.data["metadata"].get("namespace") or "default"
         text = f"{namespace}/{stem}".encode()
         key = hashlib.sha1(text, usedforsecurity=False).hexdigest()
-        # JobSet's number, or a class, whose number is not known.
+        # JobSet uses the number; that of a class is unknown, so use its name.
         named = str(pod_spec.get("priorityClassName") or "")[:63].rstrip("-.")
         priority = str(pod_spec.get("priority") or _SYSTEM.get(named, named) or 0)
         pod_spec = _exclusive(pod_spec, topology, key, priority)
         numbers = {**numbers, _JOB_KEY: key}
-        own, domain = {_PRIORITY: priority}, {TOPOLOGY: topology}
+        exclusive, domain = {_PRIORITY: priority}, {TOPOLOGY: topology}
     noted = {
         **template.get("metadata", {}).get("annotations", {}),
         **domain,
@@ -253,7 +253,7 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
     }
     common = {_REPLICATED_JOB: name}
     if part.role != name:
-        # Of several Jobs of a replicatedJob each finds its own Pods.
+        # Distinguishes the Pods of several Jobs of a replicatedJob.
         index = f"{_JOB_SET_LABEL}/job-index"
         common[index] = part.numbers[index]
     deadlines = (spec.get(_DEADLINE), training.fields.get(_DEADLINE))
@@ -262,7 +262,7 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
         naming=model.Naming(stem=stem),
         labels=model.RoleLabels(
             common=common,
-            pods={**numbers, **own, "batch.kubernetes.io/job-name": stem, "job-name": stem},
+            pods={**numbers, **exclusive, "batch.kubernetes.io/job-name": stem, "job-name": stem},
             index=INDEX,
             annotated=True,
         ),
@@ -273,7 +273,7 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
         recovery=model.Recovery(
             restart="OnFailure",
             pod_restart=restart,
-            # The Job controller makes a Pod again that is gone.
+            # The Job controller recreates a Pod that is gone.
             comes_back="when-gone",
             deadline=min((seconds for seconds in deadlines if seconds is not None), default=None),
             serves=not ends,
@@ -284,17 +284,17 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
 
 
 def _exclusive(spec: Mapping[str, Any], topology: str, key: str, priority: str) -> dict[str, Any]:
-    """The spec of Pods that are together, and with no other Job's of the same priority.
+    """Return the spec of Pods that share a domain with no other Job of the same priority.
 
-    JobSet binds the first Pod, and lets the others follow it by a nodeSelector (reference 7.4);
-    here all Pods have the affinity of the first, which comes to the same.
+    JobSet binds the first Pod, and lets the others follow it by a nodeSelector (reference 7.4).
+    Here all Pods have the affinity of the first, with the same result.
     """
-    own = {"key": _JOB_KEY, "operator": "In", "values": [key]}
+    this = {"key": _JOB_KEY, "operator": "In", "values": [key]}
     same = {"key": _PRIORITY, "operator": "In", "values": [priority]}
-    others = [{"key": _JOB_KEY, "operator": "Exists"}, {**own, "operator": "NotIn"}, same]
+    others = [{"key": _JOB_KEY, "operator": "Exists"}, {**this, "operator": "NotIn"}, same]
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     affinity = dict(spec.get("affinity", {}))
-    for field, expressions in (("podAffinity", [own]), ("podAntiAffinity", others)):
+    for field, expressions in (("podAffinity", [this]), ("podAntiAffinity", others)):
         term = {
             "labelSelector": {"matchExpressions": expressions},
             "topologyKey": topology,
@@ -308,7 +308,7 @@ def _exclusive(spec: Mapping[str, Any], topology: str, key: str, priority: str) 
 def _gated(
     parts: Sequence[_Part], roles: Sequence[model.Role], training: Training
 ) -> tuple[tuple[model.Role, ...], list[model.HostList]]:
-    """The roles with what they wait for, and the lists of hosts that they read (`dependsOn`)."""
+    """Add gates to the roles, and return the lists of hosts that these read (`dependsOn`)."""
     gated: list[model.Role] = []
     lists: list[model.HostList] = []
     others = [*zip(parts, roles, strict=True)]
@@ -320,8 +320,7 @@ def _gated(
         if not ready and not complete:
             gated.append(role)
             continue
-        # A launcher that starts processes on its own host, by its name in the hostfile, waits for
-        # that name, too (defect T18).
+        # A launcher that is in its hostfile also waits until its name resolves (defect T18).
         itself = bool(ready) and role.name == LAUNCHER and training.launcher_is_node
         key = f"hosts-of-{role.name}" if ready else ""
         names = tuple(other.name for other in ready)
@@ -329,7 +328,7 @@ def _gated(
             listed = (*names, role.name) if itself else names
             lists.append(model.HostList(key, listed, "{host}", live=False))
         ssh = training.mpi is not None and NODE in names
-        # The same for all of them: `unsupported` has looked.
+        # `unsupported` ensures that all of them have the same port.
         ports = (ready_port(other.template.spec) for other in ready)
         gate = model.Gate(
             roles=names,
@@ -350,10 +349,7 @@ def _gated(
 def _identity(
     training: Training, roles: Sequence[model.Role], parts: Sequence[_Part]
 ) -> dict[str, Any]:
-    """What the job's Pods are made of, without what only a watcher reads.
-
-    Nor how many nodes a role has that scales: its Pods do not know.
-    """
+    """Return what defines the job's Pods: no policies of the watcher, no sizes of elastic roles."""
     return {
         "kind": "TrainJob",
         "name": training.name,

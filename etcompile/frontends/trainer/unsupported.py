@@ -1,6 +1,6 @@
-"""What a TrainJob and its runtime ask that is not compiled, field by field, and what does nothing.
+"""Report fields of a TrainJob and its runtime that are not compiled, or have no effect.
 
-The merge can then rely on Jobs that fit together. A field that is refused here is `refused` in the
+So the merge can rely on Jobs that fit together. A field that is refused here is `refused` in the
 schemas, so that the pages say so too.
 """
 
@@ -40,7 +40,7 @@ _JOBS: ValuePath = (*JOB_SET, "replicatedJobs")
 
 _MOST_AWAITED = 5
 _LONGEST = 63
-"""The most characters of a claim's name that JobSet takes, and of a label's value."""
+"""The most characters of a claim's name in JobSet, and of a label's value."""
 
 _OF_JOB: Sequence[tuple[ValuePath, str, str]] = (
     *(
@@ -70,7 +70,7 @@ _OF_RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
     ),
     ((*JOB_SET, "managedBy"), "there is no JobSet", ""),
 )
-"""Fields that are not compiled, why, and what to do instead."""
+"""Fields that are not compiled, why, and advice."""
 _OF_WHOLE_RUN = "failures are counted for the run as a whole"
 _OF_JOB_SPEC = {
     "podFailurePolicy": "a failure has no rules of its own: maxRestarts of the JobSet counts",
@@ -81,16 +81,16 @@ _OF_JOB_SPEC = {
     "selector": "no controller selects Pods",
     "managedBy": "there is no Job",
 }
-"""The same of a Job."""
+"""The same for a Job."""
 _IDLE = {
     "startupPolicy": "Pods are made at once; dependsOn says who waits for whom",
     "suspend": "suspend of the TrainJob counts",
 }
-"""Fields of a JobSet that change nothing, and why."""
+"""Fields of a JobSet without effect, and why."""
 
 
 def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
-    """Why a job cannot be compiled with its runtime; nothing if it can."""
+    """Report why a job cannot be compiled with its runtime."""
     training = Training(job, Origin(runtime))
     rows = ((job, _OF_JOB), (runtime, _OF_RUNTIME))
     return [
@@ -111,18 +111,18 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
     ]
 
 
-# What does nothing --------------------------------------------------------------------------------
+# Fields without effect ----------------------------------------------------------------------------
 
 
 def notes(job: Source, runtime: Source) -> list[Diagnostic]:
-    """Warnings for what a job and its runtime say without effect."""
+    """Report what a job and its runtime set without effect."""
     training = Training(job, Origin(runtime))
     idle = (*_idle_fields(training), *_idle_parts_of_jobs(training))
     return [*_old(training), *_trainer(training), *idle]
 
 
 def _old(training: Training) -> Iterator[Diagnostic]:
-    """A runtime that its label calls deprecated (reference 3), and what only 2.0 and 2.1 take."""
+    """Report a deprecated runtime (reference 3), and fields of Trainer 2.0 and 2.1."""
     job, runtime = training.source, training.runtime.source
     metadata = runtime.data["metadata"]
     if (metadata.get("labels") or {}).get("trainer.kubeflow.org/support") == "deprecated":
@@ -190,7 +190,7 @@ def _idle_parts_of_jobs(training: Training) -> Iterator[Diagnostic]:
             yield unused(at, "spec.suspend of the Job", _IDLE["suspend"])
 
 
-# What is refused ----------------------------------------------------------------------------------
+# Refused fields -----------------------------------------------------------------------------------
 
 
 def _of_runtime(training: Training) -> Iterator[Diagnostic]:
@@ -255,7 +255,7 @@ def _of_replicated_job(training: Training, number: int) -> Iterator[Diagnostic]:
 
 
 def _depends_on(training: Training, number: int) -> Iterator[Diagnostic]:
-    """What JobSet's webhook says of dependsOn (reference 7.1), and what a gate cannot do."""
+    """Check dependsOn as JobSet's webhook does (reference 7.1), and for what a gate cannot do."""
     entries = training.jobs[number].get("dependsOn", ())
     origin = training.runtime.at(*_JOBS, number, "dependsOn")
     before = [replicated["name"] for replicated in training.jobs[:number]]
@@ -285,7 +285,7 @@ def _depends_on(training: Training, number: int) -> Iterator[Diagnostic]:
 
 
 def _claims(training: Training) -> Iterator[Diagnostic]:
-    """What JobSet's webhook says of templates of claims (reference 7.3)."""
+    """Check templates of claims as JobSet's webhook does (reference 7.3)."""
     runtime, pods = training.runtime, [value_at(job, POD) for job in training.jobs]
     mounted = {name for pod in pods for name in mounted_volumes(pod)}
     known: dict[str, Mapping[str, Any]] = {}
@@ -306,7 +306,7 @@ def _claims(training: Training) -> Iterator[Diagnostic]:
             known[name] = training.claim_volume(template)
     for number, pod in enumerate(pods):
         for index, volume in enumerate(pod.get("volumes", ())):
-            # A runtime that was merged with the job has the volume of the claim itself.
+            # A runtime that was already merged has the volume of the claim.
             if volume["name"] in known and volume != known[volume["name"]]:
                 place = runtime.locate(*_JOBS, number, *POD, "volumes", index, "name")
                 why = "a template of volumeClaimPolicies has this name"
@@ -314,7 +314,7 @@ def _claims(training: Training) -> Iterator[Diagnostic]:
 
 
 def _coordinator(training: Training) -> Iterator[Diagnostic]:
-    """Whether there is the Pod that all others know, and a label can hold its name."""
+    """Check that the coordinator exists, and that a label can hold its name."""
     origin, host = training.runtime.at(*JOB_SET, "coordinator"), training.coordinator or ""
     coordinator = training.job_set.get("coordinator") or {}
     name = coordinator.get("replicatedJob")
@@ -333,7 +333,7 @@ def _coordinator(training: Training) -> Iterator[Diagnostic]:
 
 
 def _injection(training: Training) -> Iterator[Diagnostic]:
-    """Containers that are to have the variables of torch, and are not there (reference 5.1)."""
+    """Report missing containers in `envInjection` (reference 5.1)."""
     for number, target in enumerate(training.injections):
         replicated = training.replicated_job(name := target["jobName"])
         known = [container["name"] for _, container in containers_of(value_at(replicated, POD))]
@@ -348,7 +348,7 @@ def _injection(training: Training) -> Iterator[Diagnostic]:
 
 
 def _initializers(training: Training) -> Iterator[Diagnostic]:
-    """Initializers that the job asks for, and whether what they fetch arrives (T8, T9, T10)."""
+    """Check the job's initializers, and that what they fetch reaches another Job (T8, T9, T10)."""
     used = {
         volume
         for replicated in training.jobs
@@ -357,7 +357,7 @@ def _initializers(training: Training) -> Iterator[Diagnostic]:
     }
     origin = Origin(training.source, ("spec", "initializer"))
     for field, step in INITIALIZERS.items():
-        if (wanted := value_at(training.source.data, (*origin.path, field))) is None:
+        if (stated := value_at(training.source.data, (*origin.path, field))) is None:
             continue
         place, where = origin.locate(field, key=True), f"spec.initializer.{field}"
         replicated = next((other for other in training.jobs if step_of(other) == step), None)
@@ -365,7 +365,7 @@ def _initializers(training: Training) -> Iterator[Diagnostic]:
             why = f"the runtime {training.runtime_name} has no replicatedJob for it"
             advice = f"give it one whose template has the label {STEP}: {step}"
             yield not_compiled(place, where, why, advice)
-        elif str(wanted.get("storageUri") or "").startswith("cache://"):
+        elif str(stated.get("storageUri") or "").startswith("cache://"):
             why = "the cache asks Trainer's own API, and starts a LeaderWorkerSet"
             yield not_compiled(origin.locate(field, "storageUri"), where, why, "")
         elif not used & {*_shared_volumes(training, replicated)}:
@@ -375,7 +375,7 @@ def _initializers(training: Training) -> Iterator[Diagnostic]:
 
 
 def _shared_volumes(training: Training, replicated: Mapping[str, Any]) -> Iterator[str]:
-    """The volumes of a Pod template that other Pods may see, too, by what they hold."""
+    """Yield the contents of volumes that other Pods may share."""
     pod = value_at(replicated, POD)
     names = (template["metadata"]["name"] for template in training.claims)
     shared = {name: f"claim {name}" for name in names}
@@ -387,10 +387,9 @@ def _shared_volumes(training: Training, replicated: Mapping[str, Any]) -> Iterat
 
 
 def _trainer(training: Training) -> Iterator[Diagnostic]:
-    """Fields for the Job that trains, where no Job of the runtime is marked as that one.
+    """Report `spec.trainer` if no Job of the runtime is labelled as the trainer.
 
-    MPI finds its nodes by the name of their Job, and so needs no label to count them (reference
-    5.6).
+    MPI finds its nodes by the name of their Job, and needs no label to count them (reference 5.6).
     """
     if training.trainers:
         return
@@ -405,7 +404,7 @@ def _trainer(training: Training) -> Iterator[Diagnostic]:
 
 
 def _success(training: Training) -> Iterator[Diagnostic]:
-    """A run that ends with any of several Jobs: Pods are told apart here, not Jobs."""
+    """Report a run that ends with any of several Jobs, some of which have several Pods."""
     policy = training.job_set.get("successPolicy", {})
     if policy.get("operator") != "Any":
         return
@@ -426,7 +425,7 @@ def _success(training: Training) -> Iterator[Diagnostic]:
 
 
 def _mpi(training: Training) -> Iterator[Diagnostic]:
-    """What a runtime's policy wants of a job (reference 5.1, 5.4, 5.6), and MPI of its Jobs."""
+    """Check a job against its runtime's policy (reference 5.1, 5.4, 5.6), and Jobs of MPI."""
     origin, mpi = Origin(training.source, ("spec", "trainer")), training.mpi
     processes = training.stated.get("numProcPerNode")
     if mpi is not None and isinstance(processes, str):
@@ -450,7 +449,7 @@ def _mpi(training: Training) -> Iterator[Diagnostic]:
 
 
 def _torchtune(training: Training) -> Iterator[Diagnostic]:
-    """Why a command of torchtune cannot be completed (reference 5.2)."""
+    """Report why a command of torchtune cannot be completed (reference 5.2)."""
     if not training.is_torchtune or not training.trainers:
         return
     if container := main_of(training.jobs[training.trainers[0]]):
