@@ -73,7 +73,6 @@ class JobObjects(Struct, frozen=True):
 
     @property
     def title(self) -> str | None:
-        """Return the name of the job for people, `nlp/bert`; None for other objects."""
         return f"{self.namespace}/{self.name}" if self.namespace and self.name else self.name
 
 

@@ -96,14 +96,12 @@ class Options(Struct, frozen=True, metaclass=_OptionsType):
 
     @property
     def managed(self) -> Literal["refuse", "compile", "skip"]:
-        """Return what to do with a job that `managedBy` gives to another controller."""
         if self.ignore_managed_by:
             return "compile"
         return "skip" if self.skip_managed_by else "refuse"
 
 
 def impossible_choices(options: Options) -> list[Diagnostic]:
-    """Return an error for each setting with an invalid value."""
     possible = {
         "kubernetes_version": kubernetes.versions(),
         "services": get_args(Services),

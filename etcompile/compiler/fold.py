@@ -56,13 +56,11 @@ class FoldedJob(Struct, frozen=True):
 def fold(
     jobs: Sequence[Job], intents: Iterable[Intent], settings: Settings
 ) -> tuple[list[FoldedJob], list[Diagnostic]]:
-    """Apply intents to the jobs that they select; report an intent without a job."""
     pairs, problems = by_job(jobs, intents)
     return [fold_job(job, its_intents, settings) for job, its_intents in pairs], problems
 
 
 def fold_job(job: Job, intents: Sequence[Intent], settings: Settings) -> FoldedJob:
-    """Apply the intents that select a job."""
     # If there are runs, an intent may name a worker as the Pod of any run.
     run_names_count = settings.run is not None or job.run.run_id is not None
     folded, highest, problems = _with_intents(job, intents, run_names_count=run_names_count)
@@ -244,7 +242,6 @@ def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
 def _beyond_bounds(
     role: Role, count: int, intent: Intent, place: Callable[[], Location]
 ) -> Iterator[Diagnostic]:
-    """Return an error if an intent leaves a role more or fewer replicas than it may have."""
     bounds = role.bounds or Bounds()
     least, most = bounds.names
     facts = {"intent": intent.title, "replicas": count + bounds.others}
@@ -324,7 +321,6 @@ def _scale_in(
 def _anchored(
     role: Role, members: Members, intent: ScaleIn, named: Mapping[int, Origin]
 ) -> list[Diagnostic]:
-    """Return an error for each worker that must stay although it is named, or counted."""
     anchored, reason = role.anchored or (0, "")
     chosen = [index for index in named if index < anchored]
     if not chosen:

@@ -149,7 +149,6 @@ def key_source(options: Options, place: Location | None = None) -> KeySource:
 def filled(
     objects: Sequence[Object], keys: KeySource, job: Job
 ) -> tuple[tuple[Object, ...], list[Diagnostic]]:
-    """Fill in the open objects of a job, after overlays."""
     whole: list[Object] = []
     problems: list[Diagnostic] = []
     for value in objects:
@@ -168,7 +167,6 @@ def filled(
 
 
 def _last_output(folder: Path) -> tuple[dict[tuple[str, str], Document], list[str]]:
-    """Return the encrypted Secrets of an output folder, and its unreadable files."""
     documents: dict[tuple[str, str], Document] = {}
     damaged = []
     try:
@@ -204,7 +202,6 @@ def _secret(value: Object) -> tuple[str, str]:
 def _encrypted(
     value: Object, job: Job, reader: Recipient, keys: KeySource
 ) -> tuple[Object, list[Diagnostic]]:
-    """Return an object with the ciphertext of the last output, or of a new key pair."""
     if keys.standing is None or job.credentials is None:
         place = job.origin.locate("metadata", "name")
         facts = {"job": job.name, "kind": reader.mode.kind}

@@ -76,7 +76,6 @@ class Sources(Struct, frozen=True):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Return the files that were read, as the user named them."""
         documents = (*self.documents, *self.library, *self.environment.documents)
         return tuple(dict.fromkeys(document.file for document in documents))
 
@@ -151,7 +150,6 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
 
 
 def environment_of(options: Options) -> Environment:
-    """Read and check the overlays of a run."""
     if not options.overlays:
         undeclared = _undeclared(options, options.settings, None)
         return Environment(options.settings, diagnostics=tuple(undeclared))

@@ -123,7 +123,6 @@ def is_skipped(document: Document) -> bool:
 def _lowered(
     document: Document, kind: Kind, version: str
 ) -> tuple[Job | Intent | None, list[Diagnostic]]:
-    """Return the job or intent of a document (None if invalid) and its diagnostics."""
     # reference/training-operator.md 2.4
     exit_codes = kind.api_version == "kubeflow.org/v1"
     templates = [
@@ -148,7 +147,6 @@ def _lowered(
 
 
 def unknown_version(document: Document) -> list[Diagnostic]:
-    """Report a document of a known group whose version or kind is unknown."""
     version, name = document.api_version or "", document.kind or ""
     facts = {"kind": name, "version": version}
     older = frontends.older_versions(name)

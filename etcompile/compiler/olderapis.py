@@ -50,7 +50,6 @@ def current(document: Document) -> Placed:
 
 
 def in_current_version(document: Document) -> tuple[Document, list[Diagnostic]]:
-    """Return a document of an older version as a current one, and a warning."""
     before, name = document.api_version or "", document.kind or ""
     if frontends.find(before, name) is not None:
         return document, []
@@ -159,7 +158,6 @@ def with_runtime_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
 
 @functools.cache
 def _policy_fields(schema: str | Path) -> frozenset[str]:
-    """Return the fields of a kind's `runPolicy` that its `spec` does not have."""
     whole = value = schema_rules(schema)
     above: frozenset[str] = frozenset()
     for step in ("spec", "runPolicy"):

@@ -139,7 +139,6 @@ def _prepared(document: Document, options: Options, problems: list[Diagnostic]) 
 
 
 def _repeated(documents: Sequence[Document]) -> list[Diagnostic]:
-    """Return an error for each object that the input defines a second time."""
     problems = []
     first: dict[tuple[str, str, str, str], Document] = {}
     for document in documents:

@@ -58,7 +58,6 @@ class Compilation(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Report whether nothing was refused."""
         return not has_errors(self.diagnostics)
 
     @property
@@ -72,7 +71,6 @@ class Compilation(Struct, frozen=True):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Return the names of all files that the objects come from."""
         return tuple(sorted({source for group in self.groups for source in group.sources}))
 
 

@@ -132,7 +132,6 @@ def _body(part: str) -> str:
 
 
 def _read(file: str, text: str, unchanged: set[str]) -> Iterator[Document]:
-    """Yield the named documents of a text, except unchanged ones."""
     # Blank lines for unchanged documents preserve the line numbers of the others.
     text = _SEPARATOR.join(
         "\n" * part.count("\n") if _body(part) in unchanged else part

@@ -13,7 +13,6 @@ _INDEX = r"\[[0-9]+\]"
 def reported(
     problems: Sequence[Diagnostic], sources: Sources
 ) -> tuple[tuple[Diagnostic, ...], tuple[Diagnostic, ...]]:
-    """Return the diagnostics to report, and those that an option or a comment suppresses."""
     options, failed = sources.options, has_errors(problems)
     if failed:
         # Hide advice while there are errors.

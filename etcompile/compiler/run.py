@@ -20,7 +20,6 @@ _REPLICAS = frozenset({"Pod", "Service"})
 
 
 def run_of(job: Job, settings: Settings) -> Job:
-    """Return a job after its intents as the run that the settings name."""
     job = with_settings(job, settings)
     return in_run(job, backend.run_id(job, settings.run))
 

@@ -149,7 +149,6 @@ def _broken_parts(runtime: Source, version: str) -> Iterator[Fault]:
 
 
 def _templates(runtime: Source) -> list[Template]:
-    """Return the Pod templates of a runtime, which are partial."""
     above, jobs = ("spec", "template", "spec"), "replicatedJobs"
     below = ("template", "spec", "template")
     return [
@@ -160,7 +159,6 @@ def _templates(runtime: Source) -> list[Template]:
 
 
 def _reference(job: Document) -> Mapping[str, Any]:
-    """Return a TrainJob's reference to its runtime; empty if it is invalid."""
     return mapping_at(job.data, ("spec", "runtimeRef"))
 
 
@@ -181,7 +179,6 @@ def is_runtime(document: Document) -> bool:
 def _runtime_of(
     job: Document, runtimes: Sequence[Document]
 ) -> tuple[Document | None, list[Diagnostic]]:
-    """Return the runtime that a job names, or problems if there is none."""
     if "runtime" in job.data:
         reason = "etcompile writes it when it keeps the job"
         place, advice = job.locate(("runtime",), key=True), "name the runtime in spec.runtimeRef"
@@ -218,6 +215,5 @@ def _in_reach(job: Document, kind: str, runtimes: Iterable[Document]) -> Iterato
 
 @functools.cache
 def shipped() -> tuple[Document, ...]:
-    """Return the runtimes that Trainer installs, if they can be compiled."""
     file = data.folder("schemas") / _SHIPPED
     return parse(file.read_text("utf-8"), file=SHIPPED_FILE).documents

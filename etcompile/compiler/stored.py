@@ -121,7 +121,6 @@ def settings_value(settings: Settings) -> dict[str, Any]:
 
 
 def settings_of(value: Mapping[str, Any]) -> Settings:
-    """Read settings from the result of `settings_value`."""
     kind, _, name = value["secret"].partition(":")
     written = {**value, "secret": {"kind": kind, "name": name or None}}
     try:
@@ -179,7 +178,6 @@ def read_declared(value: Mapping[str, Any]) -> Job:
 
 
 def read_patches(value: Mapping[str, Any]) -> tuple[overlays.Edit, ...]:
-    """Return the edits in a stored job, for `run.pods`."""
     return overlays.stored_edits(_Unlocated(value))
 
 

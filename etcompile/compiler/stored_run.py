@@ -61,7 +61,6 @@ class Tracking(Struct, frozen=True):
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "Tracking":
-        """Return the marks on the job's ConfigMap, or on a Pod."""
         labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
         annotations = {key: notes[key] for key in _ANNOTATIONS if key in notes}
         if application := notes.get(_ARGO_ID, "").split(":", 1)[0]:
@@ -146,7 +145,6 @@ def _term(term: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
 
 
 def outside_of_gang(pod: Object) -> LiveObject:
-    """Return a Pod that coscheduling places by itself."""
     metadata = pod["metadata"]
     labels = {key: text for key, text in metadata["labels"].items() if key != COSCHEDULING_GROUP}
     return {**pod, "metadata": {**metadata, "labels": labels}}
@@ -206,7 +204,6 @@ class StoredRun:
 
     @cached_property
     def names(self) -> Mapping[str, Role]:
-        """Return the names of the Pods that the job declares, each with its role."""
         return {role.pod_name(member): role for role in self.job.roles for member in role.members}
 
     @cached_property

@@ -35,7 +35,6 @@ __all__ = [
 
 @functools.cache
 def kinds() -> tuple[Kind, ...]:
-    """Return all kinds, in the order of their API version and name."""
     modules = dict.fromkeys(module for modules in _modules().values() for module in modules)
     return tuple(sorted(_in_modules(modules), key=lambda kind: (kind.api_version, kind.name)))
 
@@ -109,7 +108,6 @@ def older_versions(name: str) -> tuple[OlderVersion, ...]:
 
 
 def served_versions(api_version: str, name: str) -> tuple[str, ...]:
-    """Return the API versions of a kind in the group of `api_version`."""
     group = _group(api_version)
     return tuple(k.api_version for k in _named(name) if _group(k.api_version) == group)
 

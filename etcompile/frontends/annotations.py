@@ -61,8 +61,6 @@ def matching(pattern: str, expected: str, field: str = "") -> Annotation:
 
 
 def whole(least: int, most: int, expected: str, field: str) -> Annotation:
-    """Return an annotation with a whole number without leading zeros."""
-
     def read(text: str) -> int | None:
         return int(text) if _NUMBER.fullmatch(text) and least <= int(text) <= most else None
 
@@ -107,7 +105,6 @@ def annotations_of(source: Source) -> Mapping[str, str]:
 
 
 def fields_of(source: Source, known: Annotations) -> dict[str, Any]:
-    """Return the fields that annotations of a document set."""
     texts = annotations_of(source)
     values = {row.field: row.read(texts[name]) for name, row in known.items() if name in texts}
     return {field: value for field, value in values.items() if field and value is not None}
@@ -180,7 +177,6 @@ OF_RESTARTS: Annotations = {
 
 
 def recovered(job: Job, source: Source) -> tuple[Job, list[Diagnostic]]:
-    """Apply a document's annotations about recovery to its job."""
     job = structs.replace(job, run=structs.replace(job.run, **fields_of(source, OF_EVERY_JOB)))
     annotations, notes = annotations_of(source), [*_idle(source)]
     command = annotations.get(PREFLIGHT)
@@ -196,7 +192,6 @@ def recovered(job: Job, source: Source) -> tuple[Job, list[Diagnostic]]:
 
 
 def _idle(source: Source) -> Iterator[Diagnostic]:
-    """Report settings of restarts in place in a job without them."""
     annotations = annotations_of(source)
     if RESTART not in annotations:
         reason = "the job does not restart in place"

@@ -72,7 +72,6 @@ def main_container(
 def pod_template(
     origin: Origin, template: Mapping[str, Any], main: str, **changes: Any
 ) -> PodTemplate:
-    """Return a Pod template of the model, with the kind's changes."""
     metadata = template.get("metadata", {})
     fields = {
         "labels": metadata.get("labels", {}),

@@ -65,7 +65,6 @@ def config_files(volume: str, *files: tuple[str, int]) -> model.Volume:
 
 
 def unless_set(container: Mapping[str, Any], *variables: model.Env) -> Iterator[model.Env]:
-    """Yield the variables that the container does not set."""
     names = {env["name"] for env in container.get("env", ())}
     return (env for env in variables if env.name not in names)
 
@@ -90,7 +89,6 @@ _EXEC: tuple[dict[str, Any], ...] = (
 
 
 def kubexec_script(container: str | None) -> model.ConfigFile:
-    """Return the script that runs a command in a worker, in a certain container if it is named."""
     values = {"container": container, "kubectl": f"{KUBECTL_PATH}/kubectl"}
     return model.ConfigFile("kubexec.sh", "kubexec.sh", values)
 

@@ -91,7 +91,6 @@ class Kind(Struct, frozen=True):
     managed_by: ValuePath = MANAGED_BY
 
     def problems(self, source: Source) -> list[Diagnostic]:
-        """Report invalid annotations and missing containers of a document."""
         known = {**self.annotations, **OF_EVERY_JOB} if self.pod_templates else self.annotations
         problems = [*check_annotations(source, known)]
         for path in self.templates_of(source.data) if self.container else ():
@@ -104,7 +103,6 @@ class Kind(Struct, frozen=True):
         return problems
 
     def lowered(self, source: Source) -> Lowered:
-        """Return the job or the intent of a valid document, with its recovery and gang."""
         value, notes = self.lower(source)
         if isinstance(value, Job):
             value, more = recovered(value, source)

@@ -61,7 +61,6 @@ def template_notes(
     restart_policy: str,
     keeps_finalizers: bool = False,
 ) -> list[Diagnostic]:
-    """Report parts of a Pod template that the job replaces or drops."""
     dropped = ["name", "generateName", "namespace", "ownerReferences"]
     notes = [
         unused(

@@ -43,7 +43,6 @@ class Rendezvous(Struct, frozen=True):
 
 
 def runs_agent(container: Mapping[str, Any]) -> bool:
-    """Report whether the container's command visibly starts DLRover's agent."""
     return arguments(container, _PROGRAM, _MODULE) is not None
 
 

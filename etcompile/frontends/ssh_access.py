@@ -47,7 +47,6 @@ def kubeflow_ssh_keys(
 
 
 def ssh_arguments(source: Source) -> str:
-    """Return the arguments of a launcher's ssh: retries, and the annotated port if any."""
     port = annotations_of(source).get(SSH_PORT, "")
     return f"{_RETRIES} -p {port}" if _is_port(port) else _RETRIES
 

@@ -82,7 +82,6 @@ def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
 def _options(
     words: Sequence[Word], values: Mapping[str, int | None]
 ) -> tuple[tuple[Option, ...], bool]:
-    """Return the options before the program, and whether all of them are known."""
     options: list[Option] = []
     all_known, place = True, 0
     while place < len(words):
@@ -110,7 +109,6 @@ def _options(
 
 
 def _table(values: Mapping[int | None, str]) -> dict[str, int | None]:
-    """Return options with one dash and with two, since all implementations accept both."""
     return {
         f"{dashes}{name}": count
         for count, names in values.items()
@@ -211,7 +209,6 @@ def may_launch(container: Mapping[str, Any]) -> bool:
 
 
 def discovers_hosts(container: Mapping[str, Any]) -> bool:
-    """Report whether a container runs an elastic Horovod driver with a script that lists hosts."""
     return any("--host-discovery-script" in word for word in command_words(container))
 
 

@@ -101,7 +101,6 @@ def file_name(path: str) -> str:
 
 
 def command_line(container: Mapping[str, Any]) -> list[str]:
-    """Return the words of a container's command and arguments, as the kubelet runs them."""
     return [*container.get("command", ()), *container.get("args", ())]
 
 
@@ -130,7 +129,6 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def script_words(script: str) -> list[str]:
-    """Return all words of a shell script; none if its quotes do not match."""
     return [token.text for token in _tokens(script) or () if token.is_word]
 
 
@@ -240,7 +238,6 @@ def _between_operators(tokens: Sequence[_Token]) -> Iterator[tuple[Sequence[_Tok
 
 @functools.lru_cache(maxsize=8)  # several rules read the same script
 def _tokens(script: str) -> tuple[_Token, ...] | None:
-    """Return all tokens without redirections and comments; None if a quote is never closed."""
     lexer = _Lexer(script)
     tokens: list[_Token] = []
     try:

@@ -132,7 +132,6 @@ def _of_client(command: Command) -> Iterator[int]:
 
 
 def _arguments(launch: Launch) -> Iterator[str]:
-    """Yield what a launcher's options pass to ssh."""
     for option in launch.options:
         name, values = option.name.lstrip("-"), [word.text for word in option.values]
         if len(values) > 1 and (values[0] in _PARAMETERS or values[0] in _VARIABLES):
@@ -180,7 +179,6 @@ def _port(text: str) -> int | None:
 def _configured(
     container: Mapping[str, Any], file: str, where: str, field: tuple[str | int, ...]
 ) -> tuple[SshPort, ...]:
-    """Return the last port that a script writes into a configuration of ssh."""
     script = script_of(command_line(container)) or ""
     numbers = re.findall(_CONFIGURED, script) if file in script else []
     port = _port(numbers[-1]) if numbers else None
@@ -188,7 +186,6 @@ def _configured(
 
 
 def _with_values(container: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the container's command line with its numeric variables filled in."""
     return {
         field: [_filled(str(word), container) for word in container.get(field) or ()]
         for field in ("command", "args")

@@ -161,7 +161,6 @@ def instead_of(files: Mapping[str, bytes]) -> Iterator[None]:
 
 
 def replacement(path: str) -> bytes | None:
-    """Return the replacement of a file (or of standard input, `-`), if there is one."""
     replacements = _INSTEAD.get()
     return replacements.get(_identity(path)) if replacements else None
 
@@ -211,7 +210,6 @@ def names(directory: str, boundary: Boundary | None = None) -> list[str]:
 
 
 def special(mode: int) -> str:
-    """Describe a file that is not a regular one."""
     if stat.S_ISDIR(mode):
         return "a folder"
     if stat.S_ISFIFO(mode):
@@ -261,7 +259,6 @@ class TemplateFolder(Struct, frozen=True):
     limits: Limits
 
     def names(self) -> list[str]:
-        """Return the sorted names of the regular files in it."""
         entries = names(self.path, self.limits.boundary)
         return sorted(name for name in entries if os.path.isfile(self.file(name)))  # noqa: PTH113
 

@@ -106,7 +106,6 @@ def read(path: str, root: str) -> Configuration | Diagnostic | None:
 
 
 def nearest(folder: str, root: str) -> Configuration | Diagnostic | None:
-    """Return the configuration for the files of a folder, or a diagnostic if it is invalid."""
     for place in upwards(folder):
         for name in (FILE, _PROJECT):
             try:
@@ -166,7 +165,6 @@ def root_of(folder: str) -> str:
 
 
 def upwards(folder: str) -> Iterator[str]:
-    """Yield a folder and the folders above it."""
     yield folder
     while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
         folder = above
@@ -209,7 +207,6 @@ def _location(file: str, text: str, place: Place) -> Location:
 def _in_statement(
     file: str, lines: Sequence[str], numbers: range, place: Place, value: Any
 ) -> Location:
-    """Locate a key, or the item of a list, within the lines of its statement."""
     first = next(
         (n for n in numbers if lines[n].strip() and not lines[n].lstrip().startswith("#")),
         numbers[-1],

@@ -129,7 +129,6 @@ class Document(Struct, frozen=True, eq=False):
 
     @property
     def label(self) -> str:
-        """Return its name for messages: `TrainingJob ns/name`."""
         name = self.name or self._text("metadata", "generateName") or "(no name)"
         return f"{self.kind} {self.namespace}/{name}" if self.namespace else f"{self.kind} {name}"
 
@@ -277,7 +276,6 @@ def parse(
 
 
 def from_values(values: Iterable[Mapping[str, Any]], *, file: str = "<python>") -> Loaded:
-    """Load documents from Python mappings; never raise for bad values."""
     nodes: list[_Node] = []
     problems: list[Diagnostic] = []
     for value in values:
@@ -487,7 +485,6 @@ def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
 
 
 def _left_out(file: str) -> str:
-    """Return how to correct a file that holds something else, or exclude it."""
     add = "add apiVersion and kind"
     if file.startswith(("-", "<")):
         return add

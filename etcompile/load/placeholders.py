@@ -32,7 +32,6 @@ _MOST = 20
 
 
 def hints_for_text(problems: Sequence[Diagnostic], content: str) -> list[Diagnostic]:
-    """Add hints to the diagnostics of a text that is not a document."""
     return _with_hints(problems, _in_broken_line, lambda _: [content])
 
 

@@ -103,7 +103,6 @@ def places(content: str) -> Iterator[Place]:
 
 
 def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, Any]]) -> Place:
-    """Return the place of the node that begins with `event`, with its entries."""
     if isinstance(event, AliasEvent):
         return anchors[event.anchor or ""][0]
     place = Place(event.start_mark.index, event.end_mark.index)
@@ -137,7 +136,6 @@ def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, An
 
 
 def ignore_comments(text: Text) -> "tuple[IgnoreComment, ...]":
-    """Return the comments of a YAML text that suppress a warning, in order."""
     # Most files have no such comment: one search is enough.
     if "etcompile:" not in text.content or not re.search(_COMMENT, text.content):
         return ()

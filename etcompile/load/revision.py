@@ -43,7 +43,6 @@ class Revision(Struct, frozen=True):
     top: Path
 
     def within(self, path: str) -> str | None:
-        """Return a path relative to the repository's folder; None if it is outside."""
         # Resolve only the parent: a link in the repository is one of its files.
         whole = Path(os.path.abspath(path))  # noqa: PTH100
         whole = whole.parent.resolve() / whole.name if whole.name else whole
@@ -168,7 +167,6 @@ def _entries(of: Revision, path: str) -> list[_Entry]:
 
 
 def _links(of: Revision, path: str, entries: list[_Entry]) -> dict[str, str]:
-    """Return the targets of links, as paths in the repository."""
     targets = {}
     texts = _contents(of.top, [entry.blob for entry in entries])
     for entry, text in zip(entries, map(os.fsdecode, texts), strict=True):
@@ -184,7 +182,6 @@ def _links(of: Revision, path: str, entries: list[_Entry]) -> dict[str, str]:
 
 
 def _put(folder: Path, name: str, content: bytes | PurePosixPath) -> None:
-    """Create a file or a link, unless an earlier call has."""
     # Git refuses to write such names and trees, but other programs do.
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
         raise RevisionError(f"it holds a file of the name '{name}'")
@@ -206,7 +203,6 @@ def _put(folder: Path, name: str, content: bytes | PurePosixPath) -> None:
 
 
 def _start(path: str) -> str:
-    """Return the part of a path before a glob."""
     parts = PurePosixPath(path).parts
     plain = []
     for part in parts:

@@ -155,7 +155,6 @@ def _integer(number: str) -> int | None:
 
 
 def _float(number: str, text: str) -> float | str:
-    """Return the float, or the text if a float cannot hold it (`1e400`)."""
     value = float(number)
     return value if math.isfinite(value) else text
 

@@ -34,7 +34,6 @@ class Text(Struct, eq=False):
     _secrets: tuple[list[int], list[int]] | None = field(default=None)
 
     def line(self, offset: int) -> int:
-        """Return the number of the line that holds `offset`, from 1."""
         if not self._line_starts:
             breaks = _LINE_BREAK.finditer(self.content)
             self._line_starts.extend([0, *(match.end() for match in breaks)])
@@ -86,7 +85,6 @@ def _secret_documents(content: str) -> Iterator[tuple[int, int]]:
 
 
 def decoded(data: bytes, file: str) -> Text | Diagnostic:
-    """Decode a file, or return ET1003 at the first byte that is not UTF-8."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return Text(file, data.decode())

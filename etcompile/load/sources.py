@@ -81,7 +81,6 @@ def output_folder(folder: str, top: str, unlocked: str | None = None) -> str | N
 def file_bytes(
     path: str, shown: str, limit: int, boundary: access.Boundary | None = None
 ) -> bytes | Diagnostic:
-    """Read a regular file, or report why it cannot be read."""
     try:
         with access.opened(path, boundary) as file:
             return stream_bytes(file, shown, limit)
@@ -90,7 +89,6 @@ def file_bytes(
 
 
 def stream_bytes(stream: BinaryIO, shown: str, limit: int) -> bytes | Diagnostic:
-    """Read a stream, or report why it cannot be read."""
     parts: list[bytes] = []
     left = limit + 1
     try:
@@ -104,7 +102,6 @@ def stream_bytes(stream: BinaryIO, shown: str, limit: int) -> bytes | Diagnostic
 
 
 def too_large(shown: str, limit: int) -> Diagnostic:
-    """Return ET1007 for a file of more than `limit` bytes."""
     return diagnose(codes.FILE_TOO_LARGE, Location(shown), limit=f"{limit / _MEBIBYTE:g}")
 
 
@@ -128,7 +125,6 @@ def _status(path: str, boundary: access.Boundary | None) -> os.stat_result | Dia
 
 
 def unreadable(shown: str, error: Exception) -> Diagnostic:
-    """Report why the system or the boundary refused to read a file."""
     if isinstance(error, access.OutsideError):
         return diagnose(_OUTSIDE, Location(shown), root=shown_path(error.boundary.root))
     if isinstance(error, access.SpecialFileError):

@@ -39,7 +39,6 @@ _RARE = (
 
 
 def syntax_problem(text: Text, error: Exception, limits: Limits) -> Diagnostic:
-    """Return ET1005, or ET1008, for an error that the YAML parser raised."""
     if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
         at = error.problem_mark.index
         if error.problem == "exceeded maximum nesting depth":
@@ -57,7 +56,6 @@ def syntax_problem(text: Text, error: Exception, limits: Limits) -> Diagnostic:
 
 
 def merge_conflict(text: Text) -> Diagnostic | None:
-    """Return ET1005 if Git has left both sides of a conflict."""
     if (marker := re.search(_CONFLICT, text.content, re.MULTILINE)) is None:
         return None
     problem = "a merge conflict is not resolved"

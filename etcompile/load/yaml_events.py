@@ -19,7 +19,6 @@ def yaml_events(content: str) -> Iterator[Event]:
 
 
 def span(event: Any) -> tuple[int, int]:
-    """Return the offsets of an event's first character, and of the one after its last."""
     return event.start_mark.index, event.end_mark.index
 
 

@@ -117,7 +117,6 @@ def read(text: Text, limits: Limits) -> Reading:
 
 
 def line_and_column(problem: Diagnostic) -> tuple[int, int]:
-    """Return the line and column of a diagnostic, 0 if it has none."""
     place = problem.location
     return (place.line or 0, place.column or 0) if place else (0, 0)
 
@@ -346,7 +345,6 @@ def _scalar(event: Any) -> Scalar:
 
 
 def _aliased(event: Any, anchors: dict[str, tuple[Any, int, int] | None]) -> tuple[Any, int, int]:
-    """Return the value of an alias, with its expanded size and height."""
     name = event.anchor
     if name not in anchors:
         problem = f"no value above has the anchor &{name}"

@@ -52,7 +52,6 @@ class Bounds(Struct, frozen=True):
     missing: str = ""
 
     def wider(self, count: int) -> str:
-        """Return the change that would allow `count` replicas: `raise maxReplicas`."""
         least, most = self.names
         if self.missing:
             number = count + self.others
@@ -287,7 +286,6 @@ class PodTemplate(Struct, frozen=True):
 
     @property
     def user(self) -> int | None:
-        """Return the user ID of the main container; None if its image decides."""
         return self._security("runAsUser")
 
     @property
@@ -417,7 +415,6 @@ class Role(Struct, frozen=True):
 
     @property
     def quorum(self) -> int:
-        """Return how many of its replicas a run needs before it can begin."""
         if self.bounds is None:
             return len(self.members)
         least = self.bounds.minimum if self.bounds.quorum is None else self.bounds.quorum
@@ -747,7 +744,6 @@ class Job(Struct, frozen=True):
         return self.service is None or self.service.searched
 
     def is_behind_one_service(self, services: Services) -> bool:
-        """Report whether one Service has all its replicas behind it."""
         if self.service is not None:
             return True
         served = any(role.ports and not role.naming.service for role in self.roles)
@@ -755,5 +751,4 @@ class Job(Struct, frozen=True):
 
     @property
     def scaled_role(self) -> Role | None:
-        """Return the role that ScaleOut and ScaleIn act on, if there is one."""
         return next((role for role in self.roles if role.bounds is not None), None)

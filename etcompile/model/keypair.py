@@ -29,7 +29,6 @@ class KeyPair(Struct, frozen=True):
 
     @property
     def keys(self) -> frozenset[str]:
-        """Return all keys that the complete Secret has."""
         return frozenset(self.halves if self.config is None else (*self.halves, "config"))
 
     @property
@@ -50,7 +49,6 @@ def has_key_pair(value: Mapping[str, Any]) -> bool:
 
 
 def key_pair_of(value: Mapping[str, Any]) -> KeyPair | None:
-    """Return the key pair of a Secret; None for any other object."""
     if value["kind"] != "Secret" or not has_key_pair(value):
         return None
     named = json.loads(value["metadata"]["annotations"][KEY_PAIR])
@@ -75,7 +73,6 @@ def new_data(pair: KeyPair, comment: str) -> dict[str, bytes]:
 
 
 def wants_key_pair(value: Mapping[str, Any]) -> bool:
-    """Report whether an object is a Secret that still needs its key pair."""
     return value["kind"] == "Secret" and has_key_pair(value) and not value.get("data")
 
 

@@ -104,7 +104,6 @@ def is_config(metadata: Mapping[str, Any]) -> bool:
 
 
 def config_names(job: str) -> tuple[str, str]:
-    """Return both names that the ConfigMap of a job may have; its kind decides which."""
     return config_name(job), config_name(job, of_operator=True)
 
 

@@ -100,7 +100,6 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
 
     @property
     def out(self) -> str:
-        """Return the UID of the Pod that is replaced."""
         return "" if self.left else self.lost
 
 
@@ -179,7 +178,6 @@ class RunRecord(_Run, frozen=True):
 
     @property
     def attempt(self) -> int:
-        """Return how often it has begun again, by new Pods or in place."""
         return max(self.restarts, self.epoch or 0)
 
     def replica(self, key: ReplicaKey) -> ReplicaRecord:

@@ -65,7 +65,6 @@ _OWNERS = {
 
 
 def names_queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
-    """Report whether an object names a queue of any scheduler, in the right map or in the other."""
     return not QUEUE_FIELDS.keys().isdisjoint((*labels, *annotations))
 
 

@@ -56,7 +56,6 @@ class SecretMode(Struct, frozen=True):
 
     @property
     def encrypts(self) -> bool:
-        """Report whether the output holds the key pair, encrypted."""
         return self.kind in ("sealed", "sops")
 
     @property
@@ -66,7 +65,6 @@ class SecretMode(Struct, frozen=True):
 
     @property
     def file(self) -> str | None:
-        """Return the file that the mode reads, if any."""
         name = self.name or ""
         if self.kind == "sealed":
             return name.removeprefix(f"{self.scope}:") or None
@@ -79,7 +77,6 @@ class SecretMode(Struct, frozen=True):
         return SecretMode(self.kind) if self.encrypts or self.file else self
 
     def relative_to(self, folder: str) -> "SecretMode":
-        """Return the mode with its file relative to a folder."""
         if (file := self.file) is None or self.name is None:
             return self
         before = self.name.removesuffix(file)

@@ -23,12 +23,10 @@ _GRACE_PERIOD = 30
 
 
 def is_supervised(job: Job, role: Role) -> bool:
-    """Report whether the commands of a role restart in their containers."""
     return job.run.in_place is not None and role.name in job.run.in_place.roles
 
 
 def options(job: Job, role: Role) -> tuple[str, ...]:
-    """Return the options of the supervisors of a role; none if they are not supervised."""
     in_place = job.run.in_place
     if in_place is None or role.name not in in_place.roles:
         return ()

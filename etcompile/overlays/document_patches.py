@@ -93,7 +93,6 @@ def patched(value: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Trac
 
 
 def failed(label: str, error: PatchError) -> Diagnostic:
-    """Return the diagnostic of a patch that could not be applied to the object with that label."""
     place = error.place.source.locate(error.place.path)
     return diagnose(
         codes.OVERLAY_PATCH, place, what=label, problem=error.problem, advice=error.advice
@@ -101,7 +100,6 @@ def failed(label: str, error: PatchError) -> Diagnostic:
 
 
 def _edited(value: Traced, edit: Edit, at: ValuePath) -> Traced | None:
-    """Return a document after an edit below a path; None if the edit matches nothing there."""
     match edit.change:
         case "namespace":
             return _placed(value, edit.value)
@@ -225,7 +223,6 @@ def _with_resources(container: Traced, entry: Traced) -> Traced | None:
 def _in_containers(
     value: Traced, at: ValuePath, lists: tuple[str, ...], change: Callable[[Traced], Traced | None]
 ) -> Traced | None:
-    """Change the containers below a part of a document; None if none changes."""
     part = value.at(at)
     containers = (place for place, _ in _containers(part.value if part else None, at, lists))
     places = [place for place in containers if (container := value.at(place)) and change(container)]
@@ -237,7 +234,6 @@ def _in_containers(
 def _containers(
     value: Any, at: ValuePath, lists: tuple[str, ...]
 ) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
-    """Yield the containers below a value, with their paths."""
     if isinstance(value, list):
         for n, item in enumerate(value):
             yield from _containers(item, (*at, n), lists)

@@ -92,7 +92,6 @@ def _removed(base: Traced, tokens: list[str], operation: Traced, field: str) -> 
 def _target(
     base: Traced, tokens: list[str], operation: Traced, field: str
 ) -> tuple[tuple[Step, ...], Traced]:
-    """Return the path and the value that a pointer of the operation points at."""
     steps: list[Step] = []
     for token in tokens:
         step: Step = token
@@ -133,7 +132,6 @@ def _member(operation: Traced, field: str) -> Traced:
 
 
 def _failed(operation: Traced, field: str, problem: str) -> PatchError:
-    """Return the error of an operation, located at the member that is to blame."""
     name, path = operation.value["op"], operation.value["from" if field == "from" else "path"]
     return PatchError(f"fails at {name} '{path}': {problem}", _member(operation, field))
 

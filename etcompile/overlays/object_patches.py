@@ -46,7 +46,6 @@ class _Compiled(Struct, frozen=True):
 def patched_objects(
     objects: Sequence[Object], edits: Sequence[Edit], *, protected_labels: frozenset[str]
 ) -> PatchedObjects:
-    """Apply all edits that are for objects to the objects of a job."""
     patches = {edit: edit.value for edit in edits if edit.change == "patch"}
     with_nulls = {edit for edit, p in patches.items() if without_nulls(p.value) is not p.value}
     specs: _Specs = {}
@@ -137,7 +136,6 @@ _TYPES = {bool: "true or false", int: "a whole number", str: "text", dict: "a ma
 def _broken(
     before: Traced, after: Traced, edit: Edit, protected_labels: frozenset[str]
 ) -> Iterator[Diagnostic]:
-    """Report what an edit changed of an object that must not change."""
     value, new = before.value, after.value
     changed = {*_changed(value, new)}
     for path, reason in _fixed(value, protected_labels, changed):

@@ -101,13 +101,11 @@ class Edit(Struct, frozen=True, eq=False):
 
     @property
     def is_for_templates(self) -> bool:
-        """Report whether it changes Pod templates only."""
         by_role = self.change == "patch" and self.target.role is not None
         return by_role or self.change in ("image", "resources")
 
     @property
     def metadata_only(self) -> bool:
-        """Report whether it changes labels and annotations only."""
         if self.change != "patch":
             return False
         if isinstance(self.value.value, Mapping):
@@ -144,7 +142,6 @@ class PatchedObjects(Struct, frozen=True):
 
 
 def overlay_of(source: Source) -> Overlay:
-    """Parse a document that `schemas/Overlay.json` accepts."""
     data: Mapping[str, Any] = source.data
     settings = data.get("settings") or {}
     edits: list[Edit] = []
@@ -165,14 +162,12 @@ def is_overlay(document: Source) -> bool:
 
 
 def stored_patch(edit: Edit) -> dict[str, Any]:
-    """Return a patch of objects in the form of the stored job."""
     patch = {"patch": edit.value.value}
     target = to_builtins(edit.target)
     return {"target": target, **patch} if target else patch
 
 
 def stored_edits(source: Source) -> tuple[Edit, ...]:
-    """Parse the edits of objects in a stored job."""
     entries = enumerate(source.data.get("patches", ()))
     edits = (_edit("patches", entry, Origin(source, ("patches", n))) for n, entry in entries)
     return tuple(structs.replace(edit, reach="objects") for edit in edits)

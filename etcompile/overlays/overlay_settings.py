@@ -71,7 +71,6 @@ def _value(field: str, value: Any, folder: str) -> Any:
 
 
 def _impossible(overlay: Overlay, versions: Sequence[str]) -> Iterator[tuple[str, Diagnostic]]:
-    """Yield the settings with values that no schema can refuse, each with its error."""
     version = overlay.settings.get("kubernetesVersion")
     if version is not None and version.removeprefix("v") not in versions:
         place = overlay.source.locate(("settings", "kubernetesVersion"))

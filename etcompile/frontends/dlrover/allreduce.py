@@ -31,7 +31,6 @@ _LIMITS = ("the minimum of --nnodes", "the maximum of --nnodes")
 
 
 def described(spec: Spec) -> dict[str, Any]:
-    """Return the fields of the job that this strategy decides."""
     meeting = meeting_of(spec)
     count = spec.replicas("worker")
     # Fewer than all are enough if the rendezvous accepts fewer (reference 4.3).

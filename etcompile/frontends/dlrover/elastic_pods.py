@@ -258,7 +258,6 @@ _NOT_FORWARDED = (
 
 
 def option(spec: Spec, name: str, default: str) -> str:
-    """Return the value of an annotation that this version of DLRover forwards, else the default."""
     known = next(option for option in _OPTIONS if option.name == name)
     text = spec.annotation(name)
     if text is None or spec.version < known.since or not re.fullmatch(known.form, text, re.ASCII):

@@ -88,7 +88,6 @@ class Spec(JobDocument, frozen=True):
         return int(self.types.get(name, {}).get("replicas") or 0)
 
     def origin(self, name: str) -> Origin:
-        """Return the place of a type, or of all types if it is missing."""
         below = (name,) if name in self.types else ()
         return Origin(self.source, ("spec", "replicaSpecs", *below))
 

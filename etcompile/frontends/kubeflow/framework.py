@@ -108,7 +108,6 @@ class Spec(JobDocument, frozen=True):
         return sum(replica.replicas for replica in self.replicas)
 
     def part(self, kind: str) -> Replica:
-        """Return the replicas of a type that the kind's schema requires."""
         return next(replica for replica in self.replicas if replica.type == kind)
 
     def of(self, kind: str) -> Replica | None:

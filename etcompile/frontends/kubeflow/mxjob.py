@@ -60,7 +60,6 @@ def describe(spec: Spec) -> Described:
 
 
 def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
-    """Yield the variables of reference 1, in its order."""
     scheduler = spec.of("Scheduler")
     servers, workers = spec.of("Server"), spec.of("Worker")
     roles = sorted(spec.replicas, key=lambda peer: peer.role)

@@ -96,7 +96,6 @@ def _range(spec: Spec) -> tuple[int, int]:
 
 
 def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
-    """Yield the variables of reference 1, in its order."""
     elastic = spec.fields.get("elasticPolicy")
     yield Env("PYTHONUNBUFFERED", "1", default=True)
     yield from _addresses(spec, replica)

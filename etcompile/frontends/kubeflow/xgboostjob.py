@@ -27,7 +27,6 @@ def describe(spec: Spec) -> Described:
 
 
 def _variables(spec: Spec, replica: Replica) -> tuple[Variable, ...]:
-    """Return the variables of reference 1, in its order."""
     master, worker = spec.of("Master"), spec.of("Worker")
     before = master.replicas if master and replica.type == "Worker" else 0
     alone = (

@@ -114,7 +114,6 @@ def restarting_alone(training: Training, roles: Sequence[Role]) -> tuple[str, ..
 def _impossible(
     training: Training, role: Role | None, success: Success, low: int, high: int
 ) -> tuple[str, str] | None:
-    """Return why the nodes of a job cannot be as many as it asks for, and advice."""
     policy = training.policy
     new_run = "remove it; another spec.trainer.numNodes is another run (etcompile.dev/run)"
     if policy == "mpi" and (role is None or low < 1):
@@ -133,7 +132,6 @@ def _impossible(
 
 
 def _count(training: Training, name: str | None) -> tuple[str, Origin]:
-    """Return the name and the place of the number of nodes."""
     place = [*(job["name"] for job in training.jobs), name].index(name)
     title = "the numNodes of its runtime"
     if "numNodes" in training.stated:
@@ -165,7 +163,6 @@ def _meeting(role: Role, subdomain: str) -> Role:
 
 
 def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
-    """Report settings of torchrun that contradict the annotation."""
     main, place = role.template.main_container, role.template.main_origin
     backend, endpoint = RENDEZVOUS
     env = {

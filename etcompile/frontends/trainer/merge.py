@@ -196,7 +196,6 @@ class _Merge:
 
 
 def _part(owner: Traced, field: str, default: Any) -> Traced:
-    """Return a field of a mapping, or a default in its place."""
     part = owner.part(field)
     if part is not None and part.value is not None:
         return part
@@ -251,7 +250,6 @@ def _with_claims(jobs: list[Traced], training: Training) -> list[Traced]:
 def _with_volume(
     pod: Traced, volume: Mapping[str, Any], together: list[str] | None, job: str
 ) -> Traced:
-    """Add a volume to a Pod, and an affinity to the Pods of some replicatedJobs, if any."""
     volumes = _part(pod, "volumes", [])
     others = [other for other in volumes.items() if other.value["name"] != volume["name"]]
     added = Traced(volume, volumes.source, volumes.path)

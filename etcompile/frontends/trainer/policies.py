@@ -142,7 +142,6 @@ _SSH_HOME = "/root/.ssh"
 def with_mpi(
     training: Training, roles: Sequence[Role]
 ) -> tuple[tuple[Role, ...], dict[str, Any], list[Diagnostic]]:
-    """Apply the policy mpi: the roles, fields of the job, and diagnostics of the ssh port."""
     if (policy := training.mpi) is None:
         return tuple(roles), {}, []
     reached = {role.name: role for role in roles if role.name in (NODE, LAUNCHER)}

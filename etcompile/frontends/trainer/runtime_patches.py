@@ -35,7 +35,6 @@ _KEYS_IN_PATCHES = {**_KEYS, "volumeMounts": ("name",)}
 
 
 def patched(job: Source, runtime: Source) -> Source:
-    """Apply the patches of a job to its runtime, in their order."""
     if not _patches(job):
         return runtime
     value = Traced(runtime.data, runtime)
@@ -74,7 +73,6 @@ def problems(job: Source, runtime: Source) -> list[Diagnostic]:
 def _duplicates(
     origin: Origin, value: Any, tables: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Diagnostic]:
-    """Report entries of lists, at any depth, with the key of another entry."""
     if isinstance(value, list):
         for number, entry in enumerate(value):
             yield from _duplicates(origin.at(number), entry, tables)
@@ -95,7 +93,6 @@ def _duplicates(
 
 
 def _misfits(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Report patches of missing jobs or containers, and of variables that only the job sets."""
     jobs = {
         replicated["name"]: value_at(replicated, POD)
         for replicated in value_at(runtime.data, (*JOB_SET, "replicatedJobs"))
@@ -115,7 +112,6 @@ def _misfits(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 
 
 def notes(job: Source) -> Iterator[Diagnostic]:
-    """Report parts of patches without effect."""
     for number, patch in enumerate(_patches(job)):
         if patch.get("trainingRuntimeSpec") in (None, {}):
             place = job.locate((*_PATCHES, number, "manager"))

@@ -66,7 +66,6 @@ def _model(training: Training) -> str | None:
 
 
 def _adapters(training: Training) -> tuple[bool, bool]:
-    """Report whether the job uses LoRA in any form, and whether it is QLoRA."""
     args = training.stated.get("args", ())
     lower = [*map(str.lower, args)]
     quantized = "model.quantize_base=true" in lower and "model.use_dora=true" not in lower
@@ -74,7 +73,6 @@ def _adapters(training: Training) -> tuple[bool, bool]:
 
 
 def _devices(training: Training, container: Mapping[str, Any]) -> tuple[int, bool]:
-    """Return the number of processes per node, and whether it trains on a single device."""
     count = processes(training, container)
     devices = gpus(container) if count == "auto" else int(count)
     return devices, devices == 1 or gpus(container) == 1

@@ -54,19 +54,16 @@ class Training(JobDocument, frozen=True):
 
     @property
     def stated(self) -> Mapping[str, Any]:
-        """Return `spec.trainer` of the job."""
         stated: Mapping[str, Any] = self.fields.get("trainer", {})
         return stated
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """Return the `spec` of the runtime."""
         spec: Mapping[str, Any] = value_at(self.runtime.source.data, self.runtime.path)["spec"]
         return spec
 
     @property
     def job_set(self) -> Mapping[str, Any]:
-        """Return the spec of the JobSet that Trainer would create."""
         job_set: Mapping[str, Any] = self.spec["template"]["spec"]
         return job_set
 
@@ -90,12 +87,10 @@ class Training(JobDocument, frozen=True):
 
     @property
     def policy(self) -> str | None:
-        """Return the framework whose variables the runtime gives to its nodes, if any."""
         return next((name for name in POLICIES if name in self.ml_policy), None)
 
     @property
     def is_torchtune(self) -> bool:
-        """Report whether Trainer completes the command of its nodes."""
         return "torch" in self.ml_policy and self.stated.get("command") == TUNE
 
     @property
@@ -201,7 +196,6 @@ def step_of(replicated: Mapping[str, Any]) -> str | None:
 
 
 def main_of(replicated: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the container of a replicatedJob that trains; empty if it has none."""
     containers = value_at(replicated, POD)["containers"] if replicated else ()
     return next((container for container in containers if container["name"] == MAIN), {})
 
@@ -219,7 +213,6 @@ def mounted_volumes(pod: Mapping[str, Any]) -> Iterator[str]:
 
 
 def ready_port(pod: Mapping[str, Any]) -> int | None:
-    """Return the port of a Pod's readiness probe, if it has one."""
     for container in pod["containers"]:
         named = {port.get("name"): port["containerPort"] for port in container.get("ports", ())}
         for kind in ("tcpSocket", "httpGet", "grpc"):

@@ -78,13 +78,11 @@ class _Part(Struct, frozen=True):
         return f"{name}-{self.number}" if (self.replicated.get("replicas") or 1) > 1 else name
 
     def waits_for(self, status: str) -> set[str]:
-        """Return the replicatedJobs that it waits for, until they are `Ready` or `Complete`."""
         entries = self.replicated.get("dependsOn", ())
         return {entry["name"] for entry in entries if entry["status"] == status}
 
 
 def lower(source: Source) -> Lowered:
-    """Return the job of a TrainJob with a merged runtime, and none without a runtime."""
     if RUNTIME not in source.data:
         return None, ()
     data, training = source.data, Training(source, model.Origin(source, (RUNTIME,)))
@@ -308,7 +306,6 @@ def _exclusive(spec: Mapping[str, Any], topology: str, key: str, priority: str) 
 def _gated(
     parts: Sequence[_Part], roles: Sequence[model.Role], training: Training
 ) -> tuple[tuple[model.Role, ...], list[model.HostList]]:
-    """Add gates to the roles, and return the lists of hosts that these read (`dependsOn`)."""
     gated: list[model.Role] = []
     lists: list[model.HostList] = []
     others = [*zip(parts, roles, strict=True)]

@@ -90,7 +90,6 @@ _IDLE = {
 
 
 def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
-    """Report why a job cannot be compiled with its runtime."""
     training = Training(job, Origin(runtime))
     rows = ((job, _OF_JOB), (runtime, _OF_RUNTIME))
     return [
@@ -115,7 +114,6 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
 
 
 def notes(job: Source, runtime: Source) -> list[Diagnostic]:
-    """Report what a job and its runtime set without effect."""
     training = Training(job, Origin(runtime))
     idle = (*_idle_fields(training), *_idle_parts_of_jobs(training))
     return [*_old(training), *_trainer(training), *idle]
@@ -348,7 +346,6 @@ def _injection(training: Training) -> Iterator[Diagnostic]:
 
 
 def _initializers(training: Training) -> Iterator[Diagnostic]:
-    """Check the job's initializers, and that what they fetch reaches another Job (T8, T9, T10)."""
     used = {
         volume
         for replicated in training.jobs
@@ -425,7 +422,6 @@ def _success(training: Training) -> Iterator[Diagnostic]:
 
 
 def _mpi(training: Training) -> Iterator[Diagnostic]:
-    """Check a job against its runtime's policy (reference 5.1, 5.4, 5.6), and Jobs of MPI."""
     origin, mpi = Origin(training.source, ("spec", "trainer")), training.mpi
     processes = training.stated.get("numProcPerNode")
     if mpi is not None and isinstance(processes, str):
@@ -449,7 +445,6 @@ def _mpi(training: Training) -> Iterator[Diagnostic]:
 
 
 def _torchtune(training: Training) -> Iterator[Diagnostic]:
-    """Report why a command of torchtune cannot be completed (reference 5.2)."""
     if not training.is_torchtune or not training.trainers:
         return
     if container := main_of(training.jobs[training.trainers[0]]):
