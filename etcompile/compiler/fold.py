@@ -35,8 +35,7 @@ from etcompile.model import (
     Settings,
 )
 
-_LABEL_LIMIT = 63
-"""The most characters of a label's value in Kubernetes."""
+_LABEL_LIMIT = 63  # the most characters of a label's value in Kubernetes
 
 
 class FoldedJob(Struct, frozen=True):
@@ -159,7 +158,6 @@ def ordered(intents: Iterable[Intent]) -> tuple[list[Intent], list[Diagnostic]]:
 # One job ------------------------------------------------------------------------------------------
 
 Members = Mapping[int, Member]
-"""Replicas of a role, by their numbers."""
 _Outcome = tuple[Members, Callable[[], Location], list[Diagnostic]]
 """The replicas after an intent, the place of its count, and why it is refused."""
 

@@ -32,8 +32,7 @@ _SIGNS = ("encryptedData:", "ENC[AES256_GCM,")
 """One of these is in the text of each file with an encrypted key pair."""
 _VARIABLE = re.compile(r"\$\(([A-Za-z]+)\)")
 _WIDE = "sealedsecrets.bitnami.com/"
-_SHOWN = 19
-"""Characters of a digest in messages: `sha256:` and twelve digits."""
+_SHOWN = 19  # characters of a digest in messages: `sha256:` and twelve digits
 
 
 class Recipient(Struct, frozen=True):

@@ -26,7 +26,6 @@ from etcompile.model import Intent, Job, Origin
 from etcompile.naming import Natural, natural
 
 Managed = Literal["refuse", "compile", "skip"]
-"""What to do with a job that `managedBy` gives to another controller."""
 
 
 class LoweredDocuments(Struct, frozen=True):

@@ -27,8 +27,7 @@ KIND = "StoredJob"
 
 STORED_BYTES = 256 * 1024
 """The most bytes of a stored job: reading more would take seconds."""
-_MOST_NUMBER = 2**63
-"""Numbers in Kubernetes objects have 64 bits."""
+_MOST_NUMBER = 2**63  # numbers in Kubernetes objects have 64 bits
 _SETTINGS = json.Decoder(Settings)
 
 

@@ -76,7 +76,6 @@ def seconds(field: str) -> Annotation:
 ANY = Annotation()
 FLAG = Annotation(one_of("true", "false").read, '"true" or "false"')
 GATED = {GATE_TIMEOUT: seconds("timeout")}
-"""The annotations of kinds whose Pods wait for others."""
 
 PREFLIGHT = f"{PREFIX}preflight"
 STUCK = f"{PREFIX}stuck-after"
@@ -158,8 +157,7 @@ TOGETHER = f"{PREFIX}restart-together"
 """The annotation with which a failed replica restarts all, in new Pods."""
 _SIGNAL = f"{PREFIX}checkpoint-signal"
 _IN_PLACE = "in-place"
-_DLROVER_MASTER = "dlrover-master"
-"""A role that does not train, and runs another program."""
+_DLROVER_MASTER = "dlrover-master"  # a role that does not train, and runs another program
 
 
 OF_RESTARTS: Annotations = {
@@ -173,7 +171,6 @@ OF_RESTARTS: Annotations = {
         meant=lambda text: text.upper().removeprefix("SIG"),
     ),
 }
-"""The annotations about restarts in place."""
 
 
 def recovered(job: Job, source: Source) -> tuple[Job, list[Diagnostic]]:

@@ -11,7 +11,6 @@ from etcompile.model import Origin, PodTemplate
 from etcompile.model.schedulers import scheduler_keys
 
 MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"
-"""kubectl's annotation for the main container."""
 
 MOUNTED_HOME = (
     r"(?!/(?:etc/edl|etc/mpi|etc/etcompile|opt/kube|job)(?:/|$))"

@@ -55,7 +55,6 @@ ANNOTATIONS: Annotations = {
     f"{_PREFIX}timeout": whole(1, 10**9, "a number of seconds, at most 9 digits", "timeout"),
     **BEYOND_POLICY,
 }
-"""Annotations of kinds without a `schedulingPolicy`."""
 
 _POLICY = {
     "minAvailable": "minimum",
@@ -72,8 +71,7 @@ MPI_OPERATOR = GangOperator(replaces_scheduler=True)
 
 
 _COSCHEDULING_TIMEOUT = 60
-_TOPOLOGY = {"mode": "hard", "highestTierAllowed": 1}
-"""Defaults of Trainer's CRD."""
+_TOPOLOGY = {"mode": "hard", "highestTierAllowed": 1}  # defaults of Trainer's CRD
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 """Annotation of a JobSet with its queue."""
 

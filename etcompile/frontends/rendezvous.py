@@ -22,8 +22,7 @@ _COUNT = re.compile(r"\$(?:\{(\w+)\}|\((\w+)\)|(\w+))")
 _COUNTS = frozenset({"NODE_NUM", "WORKER_NUM", "WORLD_SIZE"})
 """Variables with the number of workers (reference 3.2)."""
 
-_LASTCALL, _JOIN = 60, 600
-"""Seconds that an agent reports by default."""
+_LASTCALL, _JOIN = 60, 600  # seconds that an agent reports by default
 
 
 class Rendezvous(Struct, frozen=True):

@@ -184,7 +184,6 @@ _OPTIONS: Mapping[str, Mapping[str, int | None]] = {
 # What a command line runs -------------------------------------------------------------------------
 
 LAUNCHERS = ("horovodrun", "mpirun", "mpiexec", "deepspeed", "torchrun")
-"""Programs that start a training on other hosts."""
 _LEAST = ("--min-np", "--min-num-proc")
 
 

@@ -16,8 +16,7 @@ from msgspec import Struct
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 
 _MOST_DIGITS = 18
-_DEEPEST = 4
-"""How deep scripts within scripts are read."""
+_DEEPEST = 4  # how deep scripts within scripts are read
 
 _OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")", "\n")
 _REDIRECTS = ("<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">")

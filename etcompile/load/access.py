@@ -20,8 +20,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct
 
-_NAME_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
-"""Folders of a path need not be readable."""
+_NAME_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # folders of a path need not be readable
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CLOSED = ".git"
 """The folder of a repository with credentials and hooks, which never holds an input."""

@@ -25,7 +25,6 @@ _GLOB = re.compile(r"[*?\[]")
 _AT = re.compile(r"\(at line (\d+), column (\d+)\)")
 _LIMIT = 1 << 20
 Place = tuple[str | int, ...]
-"""The keys and indices of a value."""
 
 
 class Configuration(Struct, frozen=True):

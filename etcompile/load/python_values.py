@@ -12,8 +12,7 @@ from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.load.access import Limits
 from etcompile.load.scalars import PLAIN, NotJsonError
 
-_LONGEST_SHOWN = 40
-"""The most characters of a key in a message."""
+_LONGEST_SHOWN = 40  # the most characters of a key in a message
 
 
 def json_value(value: object, file: str, limits: Limits) -> tuple[Any, Diagnostic | None]:

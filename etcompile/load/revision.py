@@ -17,8 +17,7 @@ from msgspec import Struct, structs
 from etcompile.load.configuration import root_of
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_LARGEST = 256 * 1024 * 1024
-"""The most bytes of all files together."""
+_LARGEST = 256 * 1024 * 1024  # the most bytes of all files together
 _FILES = ("100644", "100755", "100664")
 _LINK = "120000"
 

@@ -19,8 +19,7 @@ _CONFLICT = r"^(?:<{7} |={7}\r?$|>{7} )"
 _UNCLOSED = "one of the lines above may lack its closing quote or bracket"
 _QUOTE_VALUE = "put the whole value in quotes"
 
-_Problem = tuple[int, str, str]
-"""The offset to point at, the problem, and advice."""
+_Problem = tuple[int, str, str]  # the offset to point at, the problem, and advice
 
 _RARE = (
     # words of the parser, whether to point at the start of the context, problem, advice

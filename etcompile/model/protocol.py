@@ -74,7 +74,6 @@ MANAGER = "etcompile"
 """The field manager of apply. It must not begin with `kubectl` (reference/gitops.md 2.4)."""
 
 WATCHER = "etcompile-watcher"
-"""The field manager of all that the watcher writes (reference/gitops.md 2.4)."""
 
 WATCH = "etcompile-watch"
 """The default name of a watcher, its Lease and its other objects."""

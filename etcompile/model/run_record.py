@@ -21,12 +21,10 @@ from etcompile.model.protocol import COMPLETED, INDEX_LABEL, RANK_LABEL
 from etcompile.model.scaling import MOST_PODS
 
 VERSION = 3
-"""The version of the record's format."""
 
 Phase = Literal["Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
 """The phase of a run. `Pending`: not all of its Pods have been seen yet."""
 ENDED = frozenset({"Succeeded", "Failed"})
-"""The phases that a run does not leave."""
 DIGITS = 9
 """The most digits that the number of a replica has."""
 ANOTHER_RUN = "AnotherRunDeclared"
@@ -106,7 +104,6 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
 UNKNOWN = "unknown"
 """The UID of a Pod that nobody saw go."""
 NOTHING = ReplicaRecord()
-"""The record of a replica to which nothing has happened."""
 
 
 _NOBODY: Mapping[int, ReplicaRecord] = {}
@@ -218,9 +215,7 @@ TIMELINE = "timeline"
 NOTES = frozenset({FAILURES, TIMELINE})
 """Keys of `J-status` that only explain a run."""
 KEYS = frozenset({RECORD, _DONE, _PHASE, RUN, FAILURES, TIMELINE, COMPLETED})
-"""All keys of `J-status`."""
-_LARGEST = 160 * 1024
-"""The most characters of a key that `read_key` reads."""
+_LARGEST = 160 * 1024  # the most characters of a key that `read_key` reads
 
 
 _T = TypeVar("_T")

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 """The label of what Kueue queues: jobs of operators, or Pods."""
 KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
-"""The label of Pods that Kueue admits together."""
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 """The label of Pods that coscheduling starts together."""
 

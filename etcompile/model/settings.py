@@ -20,7 +20,6 @@ _STORE = rf"(?:cluster:)?{SECRET_NAME}(?:/.+)?"
 
 Services = Literal["per-replica", "shared"]
 Profile = Literal["plain", "argocd", "flux", "kapp", "kpt"]
-"""A tool that syncs the output; `plain` is any other."""
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 SecretKind = Literal["runtime", "existing", "external", "sealed", "sops", "csi"]
@@ -28,7 +27,6 @@ SECRET_KINDS: tuple[SecretKind, ...] = get_args(SecretKind)
 _FORMS = "runtime, existing:NAME, external[:STORE/PATH], sealed:CERT.pem, sops:age1..., csi:NAME"
 """The syntax of the modes, for messages."""
 _NAMED = frozenset({"existing", "sealed", "sops", "csi"})
-"""Modes that need a name."""
 
 Scope = Literal["strict", "namespace-wide", "cluster-wide"]
 """What a SealedSecret is bound to: name and namespace, namespace, or nothing."""

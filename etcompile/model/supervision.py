@@ -14,12 +14,9 @@ from etcompile.model.job import InPlace, Job, Member, Role
 from etcompile.model.run_record import LATEST
 
 SUPERVISOR_PORT = "etcompile.dev/supervisor-port"
-"""Annotation of a job: the port on which its supervisors reach each other."""
 
-_JOB_BACKOFF_LIMIT = 6
-"""The default of Kubernetes."""
-_GRACE_PERIOD = 30
-"""The default of Kubernetes, in seconds."""
+_JOB_BACKOFF_LIMIT = 6  # the default of Kubernetes
+_GRACE_PERIOD = 30  # the default of Kubernetes, in seconds
 
 
 def is_supervised(job: Job, role: Role) -> bool:

@@ -30,10 +30,8 @@ from etcompile.frontends.notes import no_effect, overwritten, unused
 from etcompile.k8s.bookkeeping import PREFIXES
 
 PORTS = {"ps": 2222, "chief": 3333, "worker": 3333, "evaluator": 3333}
-"""The ports of Services by type."""
 _RELAUNCHES, _MOST_RELAUNCHES = 3, 5
-_PENDING = 900
-"""Seconds, a constant of the master whatever `pending_timeout` says (reference 4.3)."""
+_PENDING = 900  # seconds, a constant of the master whatever `pending_timeout` says (reference 4.3)
 _TOLERANCE: dict[str, Literal["any", "minimum", "never"]] = {
     "-1": "never",
     "0": "never",

@@ -22,7 +22,6 @@ TYPE_LABEL = "elasticjob.dlrover/replica-type"
 INDEX_LABEL = "elasticjob.dlrover/replica-index"
 
 MASTER = "dlrover-master"
-"""The master's type and role."""
 MASTER_PORT = 50001
 ALLREDUCE = "AllreduceStrategy"
 PARAMETER_SERVERS = "etcompile.dev/parameter-servers"

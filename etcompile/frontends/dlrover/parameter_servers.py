@@ -27,8 +27,7 @@ from etcompile.k8s.quantity import number
 from etcompile.launch.launchers import command_words
 
 _SCALING = "--enable_auto_scaling"
-_SERVED = ("ps", "worker", "evaluator", "chief")
-"""The order of upstream's TF_CONFIG."""
+_SERVED = ("ps", "worker", "evaluator", "chief")  # the order of upstream's TF_CONFIG
 _SCALED = ("ps", "worker")
 _LAST_WITH_PLANS = (0, 5)
 _DEAD = UNREAD.keys() | UNREAD_OF_TYPE.keys()

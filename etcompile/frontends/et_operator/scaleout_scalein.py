@@ -21,7 +21,6 @@ _UNREAD = {
     "timeout": "nothing waits at compile time; a worker joins the host list when it is ready",
     "env": "it is the environment of a script, and scripts are not run",
 }
-"""Fields without effect, and why."""
 
 
 def lower(source: Source) -> Lowered:

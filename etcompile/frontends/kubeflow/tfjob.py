@@ -18,8 +18,7 @@ _PORT = 2222
 _DYNAMIC = (
     "set spec.enableDynamicWorker, by which a worker knows only itself and the parameter servers"
 )
-_INDEX = "{index}"
-"""Stands for the index in a TF_CONFIG, which is split there."""
+_INDEX = "{index}"  # stands for the index in a TF_CONFIG, which is split there
 
 FRAMEWORK = Framework(
     kind="TFJob",

@@ -16,11 +16,8 @@ from etcompile.k8s.requests import gpus
 from etcompile.model import Origin
 
 RUNTIME = "runtime"
-"""The field of a merged document that holds its runtime."""
 JOB_SET: ValuePath = ("spec", "template", "spec")
-"""The path of the JobSet in a runtime."""
 POD: ValuePath = ("template", "spec", "template", "spec")
-"""The path of the Pod's spec in a replicatedJob."""
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 """The label of a Job template with the Job's part in the training."""
 TRAINER = "trainer"

@@ -39,8 +39,7 @@ _INJECTION: ValuePath = ("spec", "mlPolicy", "torch", "envInjection", "targets")
 _JOBS: ValuePath = (*JOB_SET, "replicatedJobs")
 
 _MOST_AWAITED = 5
-_LONGEST = 63
-"""The most characters of a claim's name in JobSet, and of a label's value."""
+_LONGEST = 63  # the most characters of a claim's name in JobSet, and of a label's value
 
 _OF_JOB: Sequence[tuple[ValuePath, str, str]] = (
     *(
@@ -70,7 +69,6 @@ _OF_RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
     ),
     ((*JOB_SET, "managedBy"), "there is no JobSet", ""),
 )
-"""Fields that are not compiled, why, and advice."""
 _OF_WHOLE_RUN = "failures are counted for the run as a whole"
 _OF_JOB_SPEC = {
     "podFailurePolicy": "a failure has no rules of its own: maxRestarts of the JobSet counts",
@@ -86,7 +84,6 @@ _IDLE = {
     "startupPolicy": "Pods are made at once; dependsOn says who waits for whom",
     "suspend": "suspend of the TrainJob counts",
 }
-"""Fields of a JobSet without effect, and why."""
 
 
 def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
