@@ -10,7 +10,6 @@ from typing import Any
 
 
 def _lean() -> Callable[[bytes], Any]:
-    """Return the constructor of the first module that exists; `_sha2` since CPython 3.12."""
     for name in ("_sha2", "_sha256", "hashlib"):
         try:
             constructor: Callable[[bytes], Any] = import_module(name).sha256
@@ -24,6 +23,5 @@ _SHA256 = _lean()
 
 
 def sha256(content: bytes) -> str:
-    """Return the SHA-256 of bytes as 64 hexadecimal digits."""
     digest: str = _SHA256(content).hexdigest()
     return digest

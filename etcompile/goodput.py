@@ -229,7 +229,6 @@ def advanced(
 
 
 def _union(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Merge times that overlap or adjoin; in order."""
     merged: list[tuple[float, float]] = []
     for begin, end in sorted(times):
         if merged and begin <= merged[-1][1]:
@@ -240,7 +239,6 @@ def _union(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _closed(timeline: Timeline, at: float, why: str, *, suspended: bool = False) -> Timeline:
-    """End the last attempt of the timeline."""
     last = timeline.attempts[-1]
     if last.ended:
         return timeline

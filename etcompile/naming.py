@@ -28,7 +28,6 @@ def _number(match: re.Match[str]) -> str:
 
 
 def some(names: Iterable[str], most: int = 3) -> str:
-    """List names in a line, each once; the first few stand for all."""
     known = [*dict.fromkeys(names)]
     first = ", ".join(known[:most])
     return f"{first} and {len(known) - most} more" if len(known) > most else first

@@ -8,10 +8,6 @@ import sys
 
 
 def main() -> None:
-    """Run the command line.
-
-    Its imports are in here, so that Ctrl-C ends it in the same way from the first moment.
-    """
     try:
         from etcompile.cli.main import main as run
 
@@ -24,7 +20,6 @@ def main() -> None:
 
 
 def krm_function() -> None:
-    """Run `etcompile krm` as a separate program, which a functionConfig can name."""
     sys.argv[1:1] = ["krm"]
     main()
 

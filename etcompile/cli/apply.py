@@ -103,7 +103,6 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 
 def _plan_file(paths: tuple[str, ...]) -> str | None:
-    """Return the only path if it is a plan's."""
     if len(paths) == 1 and paths[0].endswith(".json") and Path(paths[0]).is_file():
         from etcompile.plan.plan_file import is_plan
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 def capacity_of(
     compilation: "Compilation", chosen: CapacityOptions
 ) -> "tuple[list[JobCapacity], Snapshot | None]":
-    """Return whether compiled jobs fit the cluster or file of `--capacity`."""
     from etcompile.operations import cluster_capacity
 
     shot, name = None, chosen.capacity or ""

@@ -197,7 +197,6 @@ def _show_patches(files: Iterable["FixedFile"]) -> None:
 
 
 def _patch(name: str, before: str, after: str) -> list[str]:
-    """Return the difference of two texts, as `git apply` reads it."""
     import difflib
 
     from etcompile.fixes import lines_of

@@ -231,7 +231,6 @@ def option(*words: str, **attributes: Any) -> Any:
 
 
 def setting(*words: str, **attributes: Any) -> Any:
-    """Declare an option that `etcompile.toml` may set, with attributes of `Setting`, too."""
     return Declaration(Setting, words, attributes)
 
 
@@ -286,7 +285,6 @@ def parameters(
 
 
 def _group(field: FieldInfo) -> type[Struct] | None:
-    """Return the struct of a field that is a group of options, or None."""
     is_group = field.required and isinstance(field.type, type) and issubclass(field.type, Struct)
     return field.type if is_group else None
 
@@ -313,7 +311,6 @@ def _parameter(field: FieldInfo, declaration: Declaration) -> click.Parameter:
 
 @functools.cache
 def _setting_schemas() -> Mapping[str, Any]:
-    """Read the schema of each setting, which editors use, too."""
     schema = json.decode((folder("schemas") / "configuration.json").read_bytes())
     properties: Mapping[str, Any] = schema["$defs"]["settings"]["properties"]
     return properties
@@ -373,7 +370,6 @@ def subcommand(
 
 
 def filled(struct: type[T], params: Mapping[str, Any]) -> T:
-    """Create the struct of a command's parameters, and the structs in it."""
     values: dict[str, Any] = {}
     for field in fields(struct):
         if (group := _group(field)) is not None:

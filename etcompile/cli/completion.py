@@ -65,7 +65,6 @@ def kubectl() -> None:
 
 
 def _matching(values: Iterable[tuple[str, str]], incomplete: str) -> "list[CompletionItem]":
-    """Return the values that begin with the typed text, each with its meaning, if any."""
     from click.shell_completion import CompletionItem
 
     return [
@@ -84,7 +83,6 @@ def codes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "lis
 def overlays(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    """Complete files, and the overlays that ship with etcompile."""
     from click.shell_completion import CompletionItem
 
     from etcompile.overlays.overlay_files import shipped

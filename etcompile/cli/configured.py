@@ -65,7 +65,6 @@ class Configured(Struct, frozen=True):
 
     @property
     def repository_name(self) -> tuple[str, str] | None:
-        """Return the name of the repository, and the folder of the file; None without a name."""
         if self.configuration is None or REPOSITORY_NAME not in self.settings:
             return None
         return str(self.settings[REPOSITORY_NAME].default), self.configuration.folder
@@ -161,7 +160,6 @@ def bounded(ctx: click.Context, options: Options) -> Options:
 
 
 def of(ctx: click.Context) -> Configured:
-    """Return the configuration of a run, whose command is a `CompilingCommand`."""
     result: Configured = ctx.meta.get(_META) or Configured()
     return result
 
@@ -222,7 +220,6 @@ def _nearest(paths: Sequence[str], root: str | None) -> Configuration | Diagnost
 
 
 def settings() -> dict[str, Setting]:
-    """Return all settings as the options that they are defaults of."""
     params = (param for group in SETTINGS for param in parameters(group))
     return {param.key: param for param in params if isinstance(param, Setting)}
 
@@ -230,7 +227,6 @@ def settings() -> dict[str, Setting]:
 def job_set(
     paths: Sequence[str], name: str | None = None, *, prune: bool = False
 ) -> "JobSet | None":
-    """Return the set of jobs of the PATHs, by configuration file, Git remote or `--set`."""
     from etcompile.operations import declarations
 
     repository = of(click.get_current_context()).repository_name

@@ -86,7 +86,6 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 
 def _has_started(pod: Mapping[str, Any], container: str) -> bool:
-    """Return True if a container of a Pod has run, so that there may be a log."""
     statuses = (*pod_status.init_containers(pod), *pod_status.containers(pod))
     status = next((each for each in statuses if each.get("name") == container), None)
     if status is None:
@@ -112,7 +111,6 @@ def rank_of(pod: Mapping[str, Any]) -> int | None:
 def _shown(
     cluster: "Cluster", pods: Sequence[Mapping[str, Any]], options: _Options
 ) -> list[Diagnostic]:
-    """Print the logs one after the other, or all at once to follow them; return the errors."""
     from etcompile.diagnostics.redaction import shown
     from etcompile.kubeapi import ClusterError
 

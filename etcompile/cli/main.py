@@ -201,7 +201,6 @@ class _Pipe(io.FileIO):
 
 
 def outlive_readers() -> None:
-    """Replace the standard streams by streams that outlive their readers."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         try:

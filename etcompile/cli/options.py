@@ -68,7 +68,6 @@ def _profiles(values: tuple[Profile, ...]) -> tuple[Profile, ...]:
 
 
 def _text(name: str, read: Callable[[str], str | None] = lambda text: text or None) -> Any:
-    """Return the callback of a setting that is free text, which refuses malformed values."""
 
     def checked(value: str) -> str | None:
         text = read(value)
@@ -319,7 +318,6 @@ SETTINGS = (
 
 
 def compiler_options(options: SettingOptions) -> "Options":
-    """Convert options of the command line to those of the compiler, by their names."""
     from etcompile.compiler import Options
     from etcompile.load.access import Exclude, Limits
 

@@ -211,7 +211,6 @@ class Lines:
                 self._flush([line for line in self._pending if line[:3] == state])
 
     def repeat(self, notice: str) -> None:
-        """Record that a request is sent again; called from any thread."""
         if not self._quiet:
             problem = notice.partition(": ")[2].rpartition(", trying again")[0]
             with self._lock:
@@ -222,7 +221,6 @@ class Lines:
         self._due.setdefault(line, time.monotonic() + patience)
 
     def _flush(self, lines: Iterable[_Line]) -> None:
-        """Write pending lines; the next line of the same key comes later."""
         for line in lines:
             self._due[line] = time.monotonic() + _BEAT
             group = self._pending.pop(line)
@@ -251,7 +249,6 @@ class Lines:
                 self._write(self._waiting(now))
 
     def _waiting(self, now: float) -> str:
-        """Return the progress, and the longest wait."""
         done = f"{self._done:,} of {self._total:,} done"
         for since, first, _ in self._waits.values():
             same = [(ref, why) for ref, (_, line, why) in self._waits.items() if line == first]
@@ -259,7 +256,6 @@ class Lines:
         return f"{done} after {timedelta(0, round(now - self._begun))}"
 
     def end(self, outcome: Outcome) -> None:
-        """Report how the rollout ended, and list what is not done or not ready."""
         self._close()
         stopped = outcome.interrupted or outcome.timed_out
         good = not (outcome.left or outcome.unready or outcome.refusals or stopped)
@@ -293,7 +289,6 @@ class Lines:
             self._write(f"to run it again: etcompile restart {name}{where}")
 
     def conclude(self, *_: object) -> None:
-        """End the lines of a command that began nothing; people read the diagnostics."""
         self._close()
 
     def _close(self) -> None:
@@ -341,7 +336,6 @@ def _pattern(ref: ObjectRef, reason: str) -> str:
 
 
 def _words(group: Sequence[tuple[ObjectRef, str]], status: str = "") -> str:
-    """Return the objects of a group in few words, and the reason that they share."""
     refs = dict.fromkeys(ref for ref, _ in group)
     (ref, reason), *_ = group
     reason = shown(reason.replace(ref.name, "*") if len(refs) > 1 else reason)

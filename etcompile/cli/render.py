@@ -140,7 +140,6 @@ def _stream(compilation: Compilation, form: str) -> Iterable[str]:
 
 
 def output_files(compilation: Compilation, options: _Options) -> dict[str, str]:
-    """Return the files of the output folder, including its lock file."""
     from etcompile._version import __version__
     from etcompile.compiler.stored import settings_value
     from etcompile.emit.output_state import Record, with_lock
@@ -231,7 +230,6 @@ def _difference(
 
 
 def _write(compilation: Compilation, output: Path, files: dict[str, str], options: _Options) -> int:
-    """Write the folder unless it has errors; return the exit code."""
     from etcompile.emit import directory
 
     problems: list[Diagnostic] = []

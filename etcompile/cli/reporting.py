@@ -98,7 +98,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def colored(when: str, stream: TextIO) -> bool:
-    """Return True if output to a stream is coloured, according to `--color`."""
     if when == "auto":
         return stream.isatty() and not os.environ.get("NO_COLOR")
     return when == "always"

@@ -66,7 +66,6 @@ class Session:
         self._rollout = rollout
 
     def leave(self, code: int, diagnostics: Sequence[Diagnostic]) -> NoReturn:
-        """End the command, and report that to programs, too."""
         reported = (*self.unreported, *diagnostics)
         self.shown.conclude(code, reported)
         report(reported, self._options)

@@ -238,7 +238,6 @@ def _log_to_standard_error(options: _Options) -> None:
     from etcompile.watch.core.reports import TEXT, JsonFormatter
 
     def mask(record: logging.LogRecord) -> bool:
-        """Mask credentials in a log line, and characters that end lines or control terminals."""
         record.msg, record.args = shown(record.getMessage()), ()
         record.fields = shown_value(getattr(record, "fields", {}))
         return True

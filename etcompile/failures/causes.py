@@ -53,7 +53,6 @@ class Cause(Struct, frozen=True):
 
     @property
     def is_vague(self) -> bool:
-        """Return True if it says how the process ended, but not why."""
         return self.name in ("ExitCode", "Unknown", "Killed", "Terminated", "Aborted")
 
 
@@ -105,7 +104,6 @@ _CRASHES = frozenset(("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL"))
 
 @functools.cache
 def known() -> Known:
-    """Read `causes.yaml`, when the first failure is explained."""
     text = Path(__file__).with_name("causes.yaml").read_text("utf-8")
     return _KNOWN.decode(msgspec.json.encode(msgspec.yaml.decode(text)))
 
@@ -158,7 +156,6 @@ def signal_of(code: int | None) -> int:
 
 
 def is_strike(name: str) -> bool:
-    """Return True if failures with that cause count against their node."""
     return name in _causes() and _causes()[name].blame == "node"
 
 
@@ -210,7 +207,6 @@ def cause_of(
 
 @functools.lru_cache(maxsize=2048)  # peers say the same
 def _named(text: str, rows: Literal["messages", "texts", "ignored"] = "texts") -> str:
-    """Return the cause of the first row that matches; empty if none does."""
     lowered = text.lower()
     for words, expression, cause in _rows(rows):
         if any(word in lowered for word in words) or (expression and expression.search(lowered)):
@@ -323,7 +319,6 @@ def _goes_on(before: Sequence[str], later: Sequence[str]) -> bool:
 
 
 def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
-    """Yield the statements of a process in order."""
     number = 0
     chain: list[str] = []
     # A text that was cut may begin in the middle of a traceback.
@@ -382,7 +377,6 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
 
 
 def _end_of_frames(lines: Sequence[tuple[int, str]], number: int, margin: int) -> int:
-    """Return the number of the line after the frames of a traceback."""
     while number < len(lines):
         line = lines[number][1]
         if line and _indent(line) <= margin and line.lstrip()[:1] != "^":

@@ -271,7 +271,6 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
         )
 
     def with_read(self, read: Mapping[str, Failure]) -> "FailureLog":
-        """Return the log with entries replaced by those whose lines were read, by their UIDs."""
         new = [read[failure.uid] for failure in self.failures if failure.uid in read]
         if not new:
             return self

@@ -167,7 +167,6 @@ def _of_application(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _of_variables(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Read the parameters from variables of the Application, which may contain $ARGOCD_APP_NAME."""
     known = {
         parameter.name.upper().replace("-", "_"): parameter
         for parameter in PARAMETERS
@@ -201,7 +200,6 @@ def _texts(value: Any) -> list[str]:
 
 
 def _words(parameter: Parameter, value: Any, folder: Path, root: Path) -> Iterator[str]:
-    """Yield the options of a parameter; refuse files outside of the repository."""
     name, option, texts = parameter.name, str(parameter.option), _texts(value)
     if parameter.form != "array" and len(texts) != 1:
         advice = f"write it as string: {parameter.announcement['string']}"

@@ -27,7 +27,6 @@ DASHBOARD = "etcompile.json"
 
 
 def kustomize_file(path: str) -> list[LiveObject]:
-    """Read the objects of a file in `templates/watcher/kustomize`."""
     file = data.folder("templates") / "watcher/kustomize" / path
     return list(yaml.safe_load_all(file.read_text("utf-8")))
 
@@ -39,7 +38,6 @@ def needed() -> list[LiveObject]:
 
 
 def rules_of(component: str) -> list[LiveObject]:
-    """Return the rules that a component adds to the Role."""
     (kustomization,) = kustomize_file(f"components/{component}/kustomization.yaml")
     (patch,) = kustomization["patches"]
     return [operation["value"] for operation in yaml.safe_load(patch["patch"])]
@@ -83,7 +81,6 @@ class Installation(Struct, frozen=True):
 
 
 def manifests(installation: Installation) -> list[LiveObject]:
-    """Return the objects of a watcher, in the order in which they are applied."""
     # The policy comes first: the watcher trusts existing ConfigMaps.
     objects = _policy(installation) if installation.policy else []
     if installation.namespaces is None and installation.home == installation.name:

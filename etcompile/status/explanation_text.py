@@ -31,7 +31,6 @@ class Section(Struct, frozen=True):
 
 
 def explanation_text(why: Explanation, now: datetime, *, lines: int = LINES) -> str:
-    """Explain a job on a terminal, with the last `lines` lines of what failed first."""
     title, because = headline(why)
     rows = [f"{title} ({because})" if why.over else f"{title}: {because}", *facts(why, now)]
     for part in sections(why, now, lines):
@@ -44,7 +43,6 @@ def explanation_text(why: Explanation, now: datetime, *, lines: int = LINES) -> 
 
 
 def explanation_markdown(why: Explanation, now: datetime, *, lines: int = LINES) -> str:
-    """Explain a job in Markdown, for an issue or a chat."""
 
     def escaped(text: str) -> str:
         return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|" else c for c in " ".join(text.split()))
@@ -76,7 +74,6 @@ def headline(why: Explanation) -> tuple[str, str]:
 
 
 def facts(why: Explanation, now: datetime) -> list[str]:
-    """Say how long the run was in training, how often it was restarted, and which rule ended it."""
     sentences = []
     if (since := why.status.unwatched_since) is not None:
         sentences.append(f"Watcher: {unwatched(since, now)}.")
@@ -149,7 +146,6 @@ def _last_lines(failure: Failure, lines: int) -> list[str]:
 
 
 def _known(attempt: Attempt, now: datetime) -> list[str]:
-    """Say what else is known of the first failure of an attempt, and what is not."""
     cause, lines = attempt.first.cause, []
     if cause.line and cause.line not in cause.text:
         lines.append(f"It says: {shown(cause.line)}")
@@ -199,7 +195,6 @@ MOST_ATTEMPTS = 12  # the last ones have a column
 
 
 def explanation_page(why: Explanation, now: datetime, *, lines: int = LINES) -> str:
-    """Explain a job as an HTML page, with the last `lines` lines of what failed first."""
     title, because = headline(why)
     timeline, goodput = why.status.timeline, why.status.goodput
     columns, rows = replica_grid(why)

@@ -289,7 +289,6 @@ def _held(
     its_pods: Mapping[str, LiveObject],
     events: Iterable[LiveObject],
 ) -> Iterator[Replica]:
-    """Yield the replicas that are not ready, each with what it waits for."""
     # By its UID: another Pod may have had the name before.
     names = {str(pod["metadata"].get("uid")): name for name, pod in its_pods.items()}
     warnings: dict[str, str] = {}
@@ -312,7 +311,6 @@ def _held(
 
 
 def _gate(replica: Replica, status: JobStatus, job: Job | None, pod: LiveObject | None) -> str:
-    """Say which replicas a gate waits for; empty if the replica is not at its gate."""
     role = job.role(replica.role) if job is not None else None
     gate = role.additions.gate if role is not None else None
     if gate is None or pod is None:

@@ -87,7 +87,6 @@ class JobObjects(Struct, frozen=True):
 
 
 def is_config(value: LiveObject) -> bool:
-    """Return True for the ConfigMap that declares a job."""
     return names_config(value["metadata"]) and STORED_JOB in (value.get("data") or {})
 
 
@@ -244,7 +243,6 @@ def _stored(text: str) -> tuple[Job | None, Settings | None, str]:
 
 
 def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator[str]:
-    """Yield the job's Pods that it does not declare, each with its state."""
     members = [(role.pod_name(member), role.batch) for role in job.roles for member in role.members]
     declared = {replica.name for replica in replicas} | {name for name, _ in members}
     batches = {name for name, is_batch in members if is_batch}
@@ -273,7 +271,6 @@ def _counted(
 
 
 def _timeline(job: Job, its: JobObjects, record: RunRecord, now: float) -> Timeline | None:
-    """Bring the watcher's timeline of the run up to date with its Pods."""
     spans = []
     for pod in its.pods.values():
         if run_of(pod) == record.run:

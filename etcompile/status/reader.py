@@ -328,7 +328,6 @@ def _place(namespace: str | None) -> str:
 
 
 def _no_such_job(cluster: Cluster, job: str, namespace: str | None) -> NoSuchJobError:
-    """Return the error for a missing job, with similar names."""
     resource, jobs = cluster.resource("v1", "ConfigMap"), set[tuple[str, str]]()
     for where in (namespace, None):  # wherever this user may list
         with contextlib.suppress(ClusterError):

@@ -98,7 +98,6 @@ def replicas_of(
     jobs: Mapping[str, LiveObject],
     record: RunRecord,
 ) -> Iterator[Replica]:
-    """Yield the replicas that a role declares, with the states of their Pods and Jobs."""
     out = {replica.out for _, replica in record.every_replica()}
     ranks: defaultdict[int, list[Ranked]] = defaultdict(list)
     for pod in pods.values() if role.recovery.relaunch is not None else ():

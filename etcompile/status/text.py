@@ -55,7 +55,6 @@ def _painted(line: str, phase: Phase, *, color: bool) -> str:
 
 
 def reason_lines(not_ready: Iterable[Replica]) -> Iterator[str]:
-    """Yield a line for all replicas that are not ready for the same reason."""
     for replicas in grouped(not_ready):
         first = replicas[0]
         separator = ": " if first.reason in ("", first.state) else ", "
@@ -153,7 +152,6 @@ def _job_lines(job: JobStatus, now: datetime) -> Iterator[str]:
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Align rows in columns, except the last column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

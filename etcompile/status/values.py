@@ -43,7 +43,6 @@ class Replica(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Join reason and message, without repeating the state."""
         word = "" if self.reason == self.state else self.reason
         return ": ".join(filter(None, (word, self.message)))
 

@@ -52,13 +52,11 @@ class EditorServer(LanguageServer):
                 self.check_soon(other)
 
     def check_soon(self, uri: str) -> None:
-        """Check a file once nobody has typed for a moment."""
         self.cancel(uri)
         loop = asyncio.get_running_loop()
         self.timers[uri] = loop.call_later(_DELAY, self.check, uri)
 
     def check(self, uri: str) -> None:
-        """Compile a file, and publish its diagnostics."""
         self.cancel(uri)
         path = to_fs_path(uri)
         if path is None or path not in self.files.texts:
@@ -74,7 +72,6 @@ class EditorServer(LanguageServer):
             timer.cancel()
 
     def closed(self, uri: str) -> None:
-        """Forget the text of a file: from now on its saved content counts."""
         self.cancel(uri)
         self.files.texts.pop(to_fs_path(uri) or "", None)
         self.diagnostics.pop(uri, None)
@@ -153,7 +150,6 @@ class EditorServer(LanguageServer):
         ]
 
     def hover(self, params: lsp.HoverParams) -> lsp.Hover | None:
-        """Explain the diagnostic at a position."""
         uri = params.text_document.uri
         for diagnostic in self.diagnostics.get(uri, []):
             span = self.location(uri, diagnostic.location)
@@ -163,7 +159,6 @@ class EditorServer(LanguageServer):
         return None
 
     def definition(self, params: lsp.DefinitionParams) -> lsp.Location | None:
-        """Return the name of the document that a field refers to, such as the job of a ScaleOut."""
         path = to_fs_path(params.text_document.uri)
         place = self.files.target(path, params.position.line + 1) if path is not None else None
         if place is None or (uri := from_fs_path(place.file)) is None:
@@ -171,7 +166,6 @@ class EditorServer(LanguageServer):
         return lsp.Location(uri, self.location(uri, place))
 
     def lenses(self, params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
-        """Summarize what each job of a file compiles to."""
         uri = params.text_document.uri
         path = to_fs_path(uri)
         if path is None or not self.files.is_ours(path):
@@ -185,7 +179,6 @@ class EditorServer(LanguageServer):
         ]
 
     def rendered(self, uri: str) -> str:
-        """Compile a file to YAML; errors become comments."""
         compilation = self.files.rendered(to_fs_path(uri) or "")
         if not compilation.ok:
             return "".join(f"# {problem.message}\n" for problem in compilation.diagnostics)

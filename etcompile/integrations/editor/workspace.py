@@ -52,12 +52,10 @@ class Workspace(Struct):
         return any(version.partition("/")[0] in groups for version in versions)
 
     def refers(self, path: str, other: str) -> bool:
-        """Return True if a file may name a document of another file of its folder."""
         same_folder = os.path.dirname(path) == os.path.dirname(other)  # noqa: PTH120
         return same_folder and _REFERRING.search(self.text(path)) is not None
 
     def text(self, path: str) -> str:
-        """Return the content of a file; nothing if it cannot be read."""
         if path in self.texts:
             return self.texts[path]
         try:
@@ -66,7 +64,6 @@ class Workspace(Struct):
             return ""
 
     def findings(self, path: str) -> list[Diagnostic]:
-        """Return the diagnostics of a file and its configuration, with corrections."""
         if not self.is_ours(path):
             return []
         problems = []
@@ -80,7 +77,6 @@ class Workspace(Struct):
             return [*problems, *with_edits(shown)]
 
     def safe_edits(self, path: str) -> list[TextEdit]:
-        """Return the edits of all safe fixes of a file."""
         with access.instead_of(self._contents()):
             files = fixed_files(lambda: self._of_file(path))
         edits: list[TextEdit] = []
@@ -155,7 +151,6 @@ class Workspace(Struct):
 
 
 def _others(path: str) -> list[str]:
-    """Return the other files in the folder of a file that may contain documents."""
     folder = Path(path).parent
     try:
         names = access.names(os.path.dirname(path) or ".")  # noqa: PTH120 - as it was named

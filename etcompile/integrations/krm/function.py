@@ -66,7 +66,6 @@ class Answer(Struct, frozen=True):
 
 
 def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
-    """Run the function on a ResourceList, YAML or JSON."""
     listed = resource_list(data, options.limits)
     if not isinstance(listed, ResourceList):
         return Answer(lambda: iter(()), listed, refused=True)

@@ -183,7 +183,6 @@ class ItemPlaces(Struct, frozen=True, eq=False):
     item: Mapping[str, Any]
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:  # noqa: ARG002
-        """Return the place of the value at `path`, whether that exists or not."""
         return ItemLocation(self.name, places=self, path=path)
 
 

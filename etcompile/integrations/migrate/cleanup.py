@@ -42,7 +42,6 @@ def cleaned(document: Document, kind: Kind) -> Document:
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove metadata that a server or a GitOps tool has added."""
     plain: dict[str, Any] = {name: metadata[name] for name in _PRESERVED if name in metadata}
     if "name" not in plain and "generateName" in metadata:
         plain["generateName"] = metadata["generateName"]
@@ -65,7 +64,6 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_template(template: Any) -> Any:
-    """Remove defaults of the API server from a Pod template."""
     if not isinstance(template, Mapping):
         return template
     plain = {key: value for key, value in template.items() if key != "status"}

@@ -163,7 +163,6 @@ def _state(document: Document, job: Job) -> State:
 
 
 def _table(fates: Sequence[Fate], now: State) -> Iterator[dict[str, str]]:
-    """Yield a row for all objects of a kind with the same fate."""
     meanings = _MEANING if now == "running" else _AFTERWARDS
     in_order = sorted(fates, key=lambda f: (_ORDER.index(f.outcome), f.ref.kind, f.why))
     for (kind, outcome, why), group in itertools.groupby(

@@ -131,7 +131,6 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
 def _overlay(
     handovers: Sequence[Handover], others: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return the overlay that preserves names and numbers of the run; None if none is needed."""
     overlay: dict[str, Any] = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
     secrets = {name for handover in handovers if (name := _secret(handover.job, others))}
     if len(secrets) == 1:

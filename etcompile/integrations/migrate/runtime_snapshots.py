@@ -77,7 +77,6 @@ def merged(specs: Sequence[Document], others: Sequence[Document], version: str) 
 def _noted(
     job: Document, others: Iterable[Document]
 ) -> tuple[Document | None, tuple[Diagnostic, ...]]:
-    """Return the runtime that Trainer recorded for a job, or None."""
     for document in others:
         here = (document.namespace or "default") == (job.namespace or "default")
         if document.kind != "ConfigMap" or document.name != _SNAPSHOT.format(job.name) or not here:
