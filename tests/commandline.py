@@ -10,7 +10,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from etcompile.cli.main import _etcompile
+from etcompile.cli.main import program
 
 
 def etcompile(
@@ -25,7 +25,7 @@ def etcompile(
     """
     arguments = [str(word) for word in words]
     with contextlib.chdir(cwd) if cwd else contextlib.nullcontext():
-        done = CliRunner().invoke(_etcompile, arguments, input=given, prog_name="etcompile")
+        done = CliRunner().invoke(program, arguments, input=given, prog_name="etcompile")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import click
 
 from etcompile import __version__
-from etcompile.cli.main import _etcompile
+from etcompile.cli.main import program
 
 
 class Roff(click.HelpFormatter):
@@ -75,12 +75,12 @@ def sections(command: click.Command, context: click.Context) -> Iterator[str]:
 
 def page(date: str) -> str:
     """The man page of a version of that date."""
-    context = click.Context(_etcompile, info_name="etcompile", **_etcompile.context_settings)
+    context = click.Context(program, info_name="etcompile", **program.context_settings)
     head = (
         f'.TH ETCOMPILE 1 "{date}" "etcompile {__version__}" "User Commands"\n'
         ".SH NAME\netcompile \\- compile training jobs to plain Kubernetes manifests\n"
     )
-    return head + "".join(sections(_etcompile, context))
+    return head + "".join(sections(program, context))
 
 
 if __name__ == "__main__":

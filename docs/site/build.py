@@ -20,7 +20,7 @@ import pages
 import published_schemas
 from contents import DOCS, ROOT, listed
 
-from etcompile.cli.main import _etcompile as root
+from etcompile.cli.main import program as root
 
 _CODE = {ROOT / "etcompile" / "cli": "cli", ROOT / "etcompile" / "operations": "api"}
 """Pages that are made of code, by the folder that the list names for them."""

@@ -51,10 +51,10 @@ def kubectl() -> None:
     """
     from click.shell_completion import ShellComplete
 
-    from etcompile.cli.main import PROGRAM, _etcompile
+    from etcompile.cli.main import PROGRAM, program
 
     *words, incomplete = sys.argv[1:] or [""]
-    items = ShellComplete(_etcompile, {}, PROGRAM, "").get_completions(words, incomplete)
+    items = ShellComplete(program, {}, PROGRAM, "").get_completions(words, incomplete)
     values = [item for item in items if item.type == "plain"]
     for item in values:
         click.echo(f"{item.value}\t{item.help}" if item.help else item.value)

@@ -122,9 +122,9 @@ class _Commands(Group):
                 formatter.write_dl(list(commands.items()))
 
 
-@click.group(cls=_Commands, context_settings=HELP)
+@click.group(PROGRAM, cls=_Commands, context_settings=HELP)
 @click.version_option(__version__, "-V", "--version", prog_name=PROGRAM)
-def _etcompile() -> None:
+def program() -> None:
     """Compile training jobs to plain Kubernetes manifests.
 
     Reads the job files of et-operator, the Kubeflow Training Operator, Kubeflow Trainer, the MPI
@@ -143,7 +143,7 @@ def main() -> None:
         # click returns the code that a command passes to ctx.exit().
         is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - start quickly
         name = "kubectl etcompile" if is_plugin else PROGRAM
-        code = _etcompile(prog_name=name, standalone_mode=False)
+        code = program(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

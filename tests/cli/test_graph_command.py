@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from commandline import etcompile
-from etcompile.cli.main import _etcompile as program
+from etcompile.cli.main import program
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))

@@ -5,9 +5,9 @@ import pytest
 from click.testing import CliRunner
 
 from etcompile.cli.command_line import OTHER, SectionedCommand, section_of
-from etcompile.cli.main import _etcompile
+from etcompile.cli.main import program
 
-ROOT = _etcompile
+ROOT = program
 
 
 def commands(group: click.Group, *names: str) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from etcompile import __version__
 from etcompile.cli.command_line import Paths
-from etcompile.cli.main import _SYNONYMS, _etcompile
+from etcompile.cli.main import _SYNONYMS, program
 
 JOB = """\
 apiVersion: kai.alibabacloud.com/v1alpha1
@@ -27,7 +27,7 @@ spec:
 
 
 def run(*words: object) -> Result:
-    return CliRunner().invoke(_etcompile, [*map(str, words)])
+    return CliRunner().invoke(program, [*map(str, words)])
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_word_of_another_program_names_the_command(words: str, meant: str) -> No
 
 
 def test_synonyms_are_no_commands_and_name_one() -> None:
-    commands = _etcompile.list_commands(click.Context(_etcompile))
+    commands = program.list_commands(click.Context(program))
     words = [word for several in _SYNONYMS.values() for word in several.split()]
     assert len(words) == len({*words})
     assert not {*words} & {*commands}
@@ -94,7 +94,7 @@ def commands(group: click.Group, *names: str) -> list[tuple[str, ...]]:
 
 
 def command(names: tuple[str, ...]) -> click.Command:
-    found: click.Command = _etcompile
+    found: click.Command = program
     for name in names:
         assert isinstance(found, click.Group)
         found = found.get_command(click.Context(found), name)  # type: ignore[assignment]
@@ -103,7 +103,7 @@ def command(names: tuple[str, ...]) -> click.Command:
 
 PATHS = [
     names
-    for names in commands(_etcompile)
+    for names in commands(program)
     if any(param.metavar in ("PATH...", "[PATH...]") for param in command(names).params)
 ]
 
@@ -128,7 +128,7 @@ def test_filename_option_names_a_path(names: tuple[str, ...], job: Path) -> None
 
 
 def test_check_of_dash_reads_standard_input() -> None:
-    done = CliRunner().invoke(_etcompile, ["check", "-f", "-"], input=JOB)
+    done = CliRunner().invoke(program, ["check", "-f", "-"], input=JOB)
     assert done.exit_code == 0, done.output
     assert "ok: 1 job" in done.stderr
 

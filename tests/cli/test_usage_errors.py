@@ -5,7 +5,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from etcompile.cli.main import _etcompile as etcompile
+from etcompile.cli.main import program as etcompile
 
 MISTAKES = {
     "--gang": "volcanoo",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from etcompile.cli.main import _etcompile
+from etcompile.cli.main import program
 
 CHANGELOG = (Path(__file__).parents[2] / "CHANGELOG.md").read_text("utf-8")
 NEWEST = re.split(r"^## ", CHANGELOG, flags=re.MULTILINE)[1]
@@ -29,12 +29,12 @@ def test_flags_under_added_exist() -> None:
     ours = re.sub(r"`kubectl [^`]*`", "", added)
     named = {*re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)}
     assert named
-    assert named - flags(_etcompile) == set()
+    assert named - flags(program) == set()
 
 
 def test_flags_elsewhere_exist_or_are_said_to_be_gone() -> None:
     changed = NEWEST.partition("### Changed")[2]
     code = " ".join(re.findall(r"`[^`]+`", changed))
-    missing = {*re.findall(r"(?<![\w-])--[a-z][a-z-]+", code)} - flags(_etcompile)
+    missing = {*re.findall(r"(?<![\w-])--[a-z][a-z-]+", code)} - flags(program)
     for flag in missing:
         assert re.search(rf"no `{flag}`|`{flag}` is", " ".join(changed.split())), flag

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from capacity.clusters import gpu_cluster
 from commandline import etcompile
 from etcompile.capacity.snapshot import to_document
-from etcompile.cli.main import _etcompile
+from etcompile.cli.main import program
 from specs import kubeflow_job, training_job
 
 WALKS = {
@@ -115,13 +115,13 @@ def problem(command: Command) -> str:
     """What is wrong with a command; "" if nothing is."""
     if command.whole:
         try:
-            _parsed(_etcompile, command.words)
+            _parsed(program, command.words)
         except click.ClickException as error:
             return f"{command}: {error.format_message()}"
         except click.exceptions.Exit:  # of --help and --version
             pass
         return ""
-    found: click.Command = _etcompile
+    found: click.Command = program
     context = click.Context(found, info_name="etcompile")
     known = {"--help"}
     for word in command.words:

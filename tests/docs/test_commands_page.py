@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from etcompile import exitcodes
-from etcompile.cli.main import _etcompile as program
+from etcompile.cli.main import program
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commands.md").read_text("utf-8")
 

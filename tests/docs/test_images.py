@@ -17,7 +17,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from etcompile.cli.main import _etcompile as program
+from etcompile.cli.main import program
 from stability.test_version import published
 
 ROOT = Path(__file__).parents[2]

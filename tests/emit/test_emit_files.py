@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from etcompile.cli.main import _etcompile as program
+from etcompile.cli.main import program
 from etcompile.emit.files import write_file, write_files
 from specs import training_job
 

@@ -13,7 +13,7 @@ from msgspec import structs
 import etcompile
 from etcompile import fixes
 from etcompile.cli.check import command
-from etcompile.cli.main import _etcompile as program
+from etcompile.cli.main import program
 from etcompile.diagnostics.diagnostic import Fix
 from etcompile.fixes import fixed_files, text_edits, with_edits
 

@@ -47,7 +47,7 @@ from gitops_renders import (
 
 import etcompile
 from etcompile import Options, Settings
-from etcompile.cli.main import _etcompile as program
+from etcompile.cli.main import program
 from etcompile.k8s.objects import wave
 from etcompile.plan.applysets import applyset_id
 from etcompile.plan.step import ObjectRef

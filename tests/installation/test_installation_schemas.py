@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner
 
 from etcompile.check.kubernetes import versions
-from etcompile.cli.main import _etcompile as program
+from etcompile.cli.main import program
 from installation.choices import CHOICES
 from installation.doors import KUSTOMIZE, ROOT, by_helm, by_kustomize, parsed, run
 

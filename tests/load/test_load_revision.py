@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from etcompile.cli.main import _etcompile as program
+from etcompile.cli.main import program
 from etcompile.load.revision import RevisionError, revision, unpack
 
 

@@ -21,7 +21,7 @@ import click
 
 from etcompile import compile  # noqa: A004
 from etcompile.cli import configured
-from etcompile.cli.main import _etcompile
+from etcompile.cli.main import program
 from mutations import values
 from mutations.generator import Generator
 from mutations.odd import ODD, damaged
@@ -121,9 +121,9 @@ class Invocations:
     def words(self, rng: random.Random) -> list[str]:
         """The words of a command line."""
         words = rng.choice(_COMMANDS).split()
-        command: Any = _etcompile
+        command: Any = program
         for word in words:
-            command = command.get_command(click.Context(_etcompile), word)
+            command = command.get_command(click.Context(program), word)
         for argument in (one for one in command.params if isinstance(one, click.Argument)):
             count = rng.choice((1, 1, 1, 2, 0)) if argument.nargs != 1 else rng.random() < 0.95
             if argument.name == "paths" and rng.random() < 0.85:
@@ -181,7 +181,7 @@ class Invocations:
         ):
             sys.stdin = stdin
             try:
-                _etcompile(words, prog_name="etcompile")
+                program(words, prog_name="etcompile")
             except OSError as error:
                 if error.filename is None:  # else it is told (`cli.main`)
                     raise

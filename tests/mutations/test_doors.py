@@ -17,7 +17,7 @@ import yaml
 from click.testing import CliRunner
 
 import specs
-from etcompile.cli.main import _etcompile
+from etcompile.cli.main import program
 from etcompile.compiler.choices import Options
 from etcompile.integrations.krm import answer
 from etcompile.plan.plan_file import PlanError, is_plan, plan_value, read_plan
@@ -113,7 +113,7 @@ def test_a_damaged_output_folder_is_compared_and_written_or_refused(
     job.write_text(yaml.safe_dump(specs.training_job("bert")))
 
     def run(*arguments: str | Path) -> int:
-        done = CliRunner().invoke(_etcompile, [str(one) for one in arguments])
+        done = CliRunner().invoke(program, [str(one) for one in arguments])
         assert isinstance(done.exception, SystemExit | None), done.exc_info
         return done.exit_code
 

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner, Result
 from keyholders import Controller, Owner
 
-from etcompile.cli.main import _etcompile as program
+from etcompile.cli.main import program
 from specs import container, training_job
 
 MPI_JOB = {

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from etcompile._version import IS_RELEASE
 from etcompile.cli import command_line
-from etcompile.cli.main import _etcompile as program
+from etcompile.cli.main import program
 from etcompile.integrations import scaffold
 from stability.test_version import ROOT, headings
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner, Result
 
-from etcompile.cli.main import _etcompile
+from etcompile.cli.main import program
 from etcompile.operations import delete_proposal, restart_proposal
 from etcompile.operations.cluster_plan import ImpossibleError
 from etcompile.status import find_job
@@ -64,7 +64,7 @@ def run(control_plane, namespace) -> Callable[..., Result]:
 
     def invoke(command: str, word: str, *more: str) -> Result:
         words = [command, "--kubeconfig", kubeconfig, *COMMANDS[command], word, *more]
-        return CliRunner().invoke(_etcompile, words)
+        return CliRunner().invoke(program, words)
 
     return invoke
 

@@ -133,9 +133,9 @@ def test_the_rank_is_the_one_that_the_program_sees() -> None:
 
 
 def test_contexts_are_completed(kubeconfig: Path) -> None:
-    from etcompile.cli.main import _etcompile
+    from etcompile.cli.main import program
 
     words = {"COMP_WORDS": f"etcompile status --kubeconfig {kubeconfig} --context h"}
     environment = {**words, "COMP_CWORD": "5", "_ETCOMPILE_COMPLETE": "bash_complete"}
-    done = CliRunner().invoke(_etcompile, [], env=environment, prog_name="etcompile")
+    done = CliRunner().invoke(program, [], env=environment, prog_name="etcompile")
     assert done.output.splitlines() == ["plain,here"]
