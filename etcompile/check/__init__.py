@@ -1,4 +1,4 @@
-"""Whether documents and objects are what they should be.
+"""Check documents and objects.
 
-Frontends need not look twice: they read valid documents only.
+Frontends read valid documents only, so they need not check them again.
 """

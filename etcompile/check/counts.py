@@ -1,8 +1,8 @@
-"""How many Pods and how much text a job comes to, before any of it is built.
+"""Count the Pods and the text of a job before building them.
 
-A number is cheap to write and dear to carry out: two billion replicas would occupy the machine
-until it has no memory left. Apart from the schemas, because a sum over replica types is no field,
-and because the watcher, which needs no schema, counts the Pods of stored jobs too.
+A number is cheap to write and expensive to build: two billion replicas would use up the machine's
+memory. The schemas cannot do this, because a sum over replica types is no field. The watcher, which
+needs no schema, also counts the Pods of stored jobs here.
 """
 
 from collections.abc import Iterable
@@ -13,23 +13,23 @@ from etcompile.load.yaml_values import text_bytes
 from etcompile.model import MOST_PODS, IndexedEnv, Job
 
 MOST_BYTES = 2 * 1024**3
-"""Bytes that the Pods of one job may take in the output, about."""
+"""Bytes that the Pods of one job may take in the output, roughly."""
 
 _MOST_OF_VARIABLES = 512 * 1024**2
-"""Bytes that lists of all Pods may take in the variables of one job. With more Pods than this
-allows, each list is above the 128 KiB that Linux takes in one variable, and no container starts."""
+"""Bytes for lists of all Pods in the variables of one job. With more Pods than that, each list
+exceeds the 128 KiB that Linux allows in one variable, and no container starts."""
 
 
 def check_counts(
     source: Source, counts: Iterable[ValuePath], templates: Iterable[ValuePath]
 ) -> list[tuple[ValuePath, Diagnostic]]:
-    """What is wrong with the numbers of a job or a scale intent, with the path of each.
+    """Report excessive numbers of a job or a scale intent, each with its path.
 
-    It may be called whether or not the document passed its schema.
+    The document need not have passed its schema.
 
     Returns:
         An error for each number of Pods above `MOST_PODS`, else one for their sum, else one for
-        the output that they would make.
+        the size of the output.
     """
     values = [(path, value_at(source.data, path)) for path in counts]
     numbers = [(path, value) for path, value in values if type(value) is int]
@@ -45,7 +45,7 @@ def check_counts(
         problems.append((path, diagnose(codes.TOO_MANY_PODS, source.locate(path), **facts)))
     if problems:
         return problems
-    # Each template is written out for each of its Pods.
+    # The output contains each template once for each of its Pods.
     sizes: dict[ValuePath, int] = {}
     for path in templates:
         count = value_at(source.data, (*path[:-1], "replicas"))
@@ -61,9 +61,9 @@ def check_counts(
 
 
 def check_lists(job: Job) -> list[Diagnostic]:
-    """An error for a job whose Pods would each hold a list of all others, if these are too many.
+    """Report a job whose Pods would each hold a list of all others, if the lists are too large.
 
-    Such a list, as in TF_CONFIG, grows with the number of Pods, and is written once for each.
+    Such a list, as in TF_CONFIG, grows with the number of Pods and is repeated in each.
     """
     sizes: dict[str, int] = {}
     for role in job.roles:

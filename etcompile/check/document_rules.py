@@ -1,8 +1,8 @@
-"""Everything that is wrong with a document of a kind of ours, each problem once.
+"""Report everything that is wrong with a document of a job kind, each problem once.
 
-Several checks look at one document: the schema of its kind, that of Kubernetes for its Pod
-templates, the rules of Pods, the number of replicas. None of them waits for another; what two of
-them find at one place is one problem. A frontend then reads the document without looking twice.
+Several checks read one document: the schema of its kind, that of Kubernetes for its Pod templates,
+the rules of Pods, the number of replicas. None waits for another, and what two of them report at
+one place is one problem. Afterwards a frontend can rely on the document.
 
 The schemas (`schemas/KIND.json`) are stricter than the CRDs they describe: what crashes the
 operator or silently means something else is refused here (reference/et-operator.md 6, defects 3
@@ -38,17 +38,11 @@ _CODES: dict[Problem, str] = {
 
 
 class Template(Struct, frozen=True):
-    """A Pod template of a document.
-
-    Args:
-        partial: The job fills in what it lacks.
-        exit_codes: The replicas around it have the restartPolicy, and a word more than Pods have:
-            `ExitCode`.
-    """
+    """A Pod template of a document."""
 
     path: ValuePath
-    partial: bool
-    exit_codes: bool = False
+    partial: bool  # the job fills in what it lacks
+    exit_codes: bool = False  # its replicas have a restartPolicy, which may be `ExitCode`
 
 
 def findings(
@@ -60,16 +54,16 @@ def findings(
     volumes: tuple[str, ...] = (),
     pod_counts: tuple[ValuePath, ...] = (),
 ) -> list[Diagnostic]:
-    """What is wrong with a document, and what is to be said about its Pod templates.
+    """Report what is wrong with a document and its Pod templates.
 
     Args:
         schema: The JSON Schema of its kind.
         version: The version of Kubernetes whose schema its Pod templates must satisfy.
-        volumes: Volumes that its Pods have besides the template's own.
-        pod_counts: Where it says how many Pods there are to be.
+        volumes: Volumes that its Pods have besides the template's.
+        pod_counts: Paths of the numbers of Pods.
 
     Returns:
-        One diagnostic for each problem: what follows from another problem is left out.
+        One diagnostic for each problem, without those that follow from others.
     """
     by_kind = schema_faults(source.data, schema)
     by_kubernetes: list[Fault] = []
@@ -103,10 +97,10 @@ def findings(
 
 
 def _distinct(all_faults: Sequence[Fault]) -> list[Fault]:
-    """Faults without those that another schema has found in the same place, or above it.
+    """Drop faults at or below a place where another schema has reported one.
 
-    The schema of a kind says no more of a Pod template than Kubernetes' own does, in fewer words;
-    but it is the one that knows the kind.
+    For a Pod template, the schema of a kind says no more than Kubernetes' in fewer words, but it
+    knows the kind, so its fault wins.
     """
     by_place: dict[tuple[ValuePath, str], Fault] = {}
     for fault in all_faults:
@@ -119,7 +113,6 @@ def _distinct(all_faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _leads_through(path: ValuePath, paths: set[ValuePath]) -> bool:
-    """Whether a path is one of these or leads through one of them."""
     return any(path[:length] in paths for length in range(len(path), 0, -1))
 
 
@@ -132,7 +125,7 @@ def _kind(value: object) -> str | None:
 
 
 def check_schema(source: Source, schema: str | Path) -> list[Diagnostic]:
-    """What is wrong with a document by the schema of its kind.
+    """Report what is wrong with a document by the schema of its kind.
 
     A field that is null counts as absent, as it does to the API server.
 
@@ -143,16 +136,15 @@ def check_schema(source: Source, schema: str | Path) -> list[Diagnostic]:
 
 
 def schema_faults(value: Any, schema: str | Path) -> list[Fault]:
-    """The same as `check_schema`, as faults of a JSON value."""
     validator = _validator(Path(schema))
-    # Valid with its nulls is valid without: no schema of ours has a type that null is of.
+    # What is valid with its nulls is valid without them: no schema of ours has the type null.
     if validator.compiled.is_valid(value):
         return []
     return faults(validator, without_nulls(value), root=_kind(value) or "the document")
 
 
 def schema_rules(schema: str | Path) -> Mapping[str, Any]:
-    """A schema with all it refers to, as documents are held against it; not to be changed."""
+    """Return a schema with all it refers to, as documents are checked; not to be changed."""
     return _validator(Path(schema)).rules
 
 

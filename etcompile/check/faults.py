@@ -1,8 +1,8 @@
-"""What a JSON Schema validator found, as faults in people's words, with corrections.
+"""Turn errors of a JSON Schema validator into faults in people's words, with fixes.
 
-A validator speaks of keywords and patterns; a user wants to know which field is wrong, what it
-should be and what they may have meant. The schemas of our kinds and those of Kubernetes share
-this and differ in the codes they give.
+A validator speaks of keywords and patterns; a user needs to know which field is wrong, what it
+should be and what the probable meaning is. The schemas of our kinds and those of Kubernetes share
+this and differ in their codes.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from etcompile.k8s.path import dotted, value_at
 Problem = Literal["unknown", "missing", "type", "choice", "range", "form", "empty", "other"]
 
 MOST_FAULTS = 200
-"""Faults of one value that are reported."""
+"""Faults to report of one value."""
 
 _Error = jsonschema_rs.ValidationError
 _Kind = jsonschema_rs.ValidationErrorKind
@@ -41,55 +41,49 @@ _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})")
 _WIDEST = 60
-"""Characters of a value that a message shows."""
+"""Characters of a value in a message."""
 _LISTED = 8
-"""Fields that a hint names when none of them resembles the unknown one."""
+"""Fields that a hint lists if none of them resembles the unknown one."""
 
 
 class Fault(Struct, frozen=True):
-    """Something wrong at one place of a value.
-
-    Args:
-        facts: What a message names: `where` and `advice` always; `field` of an unknown or
-            missing one; `expected` and `found`; `problem` of any other.
-        definition: The schema's definition that says so, by its name; None outside of any.
-        fields: Of an unknown field, the known one it resembles; of a missing one, those any of
-            which would do.
-    """
+    """Something wrong at one place of a value."""
 
     problem: Problem
     path: ValuePath
+    # Values for a message: `where` and `advice` always; `field` if it is unknown or missing;
+    # `expected` and `found`; `problem` for any other.
     facts: Mapping[str, str]
     at_key: bool = False
-    definition: str | None = None
+    definition: str | None = None  # the schema's definition that is violated, by its name
+    # For an unknown field, the known one it resembles; for a missing one, its alternatives.
     fields: tuple[str, ...] = ()
     options: tuple[Any, ...] = ()
 
     @property
     def place(self) -> tuple[ValuePath, bool]:
-        """What to locate: a path, and whether its key is meant.
+        """Return the path to locate, and whether its key is meant.
 
-        A mapping that lacks a field is shown by its own key, where a reader would add it.
+        A mapping that lacks a field is shown by its key, where a reader would add the field.
         """
         keyed = self.problem == "missing" and bool(self.path) and isinstance(self.path[-1], str)
         return self.path, self.at_key or keyed
 
     @property
     def field_path(self) -> ValuePath:
-        """The path of what is wrong: of a field that is missing, the one that it would have."""
         if self.problem == "missing":
             return (*self.path, self.fields[0] if self.fields else self.facts["field"])
         return self.path
 
 
 def faults(validator: Validator, value: object, *, root: str, at: ValuePath = ()) -> list[Fault]:
-    """Everything the validator has against a value.
+    """Return all faults of a value.
 
     Args:
-        root: What to call the document itself, such as its kind.
+        root: The name of the document itself, such as its kind.
     """
     errors = [*itertools.islice(validator.compiled.iter_errors(value), MOST_FAULTS + 1)]
-    # A value of the wrong type breaks other rules too; only the type is worth saying.
+    # A value of the wrong type breaks other rules too; only the type is reported.
     mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
     view = _View(validator.rules, root, at, value)
     all_faults = [
@@ -98,7 +92,7 @@ def faults(validator: Validator, value: object, *, root: str, at: ValuePath = ()
         if error.kind.name == "type" or tuple(error.instance_path) not in mistyped
         for fault in _faults(error, view)
     ]
-    # Of two bounds that a number breaks, that of the form that was meant is the narrower.
+    # If a number breaks two bounds, the bound of the intended form is the narrower one.
     bounds = {fault.path: fault for fault in all_faults if fault.problem == "range"}
     return without_echoes(
         [fault for fault in all_faults if fault.problem != "range" or bounds[fault.path] is fault]
@@ -106,8 +100,8 @@ def faults(validator: Validator, value: object, *, root: str, at: ValuePath = ()
 
 
 def without_echoes(all_faults: Sequence[Fault]) -> list[Fault]:
-    """Faults without those that are another one, seen again."""
-    # A misspelt field is missing too, under its right name; only the misspelling is worth saying.
+    """Drop faults that repeat another one."""
+    # A misspelt field is also missing under its right name; only the misspelling is reported.
     misspelt = {
         (fault.path[:-1], field)
         for fault in all_faults
@@ -126,7 +120,7 @@ def without_echoes(all_faults: Sequence[Fault]) -> list[Fault]:
 
 
 class _View(Struct, frozen=True):
-    """What an error is looked at with: the schema, and where in a document the value stands."""
+    """The context of an error: the schema, and the place of the value in its document."""
 
     schema: Mapping[str, Any]
     root: str
@@ -134,9 +128,9 @@ class _View(Struct, frozen=True):
     value: Any
 
     def path(self, error: _Error) -> ValuePath:
-        """The path of the error in the document.
+        """Return the path of the error in the document.
 
-        To the validator, the key '30' of a mapping is a number.
+        The validator reports the key '30' of a mapping as a number.
         """
         value, path = self.value, [*self.at]
         for step in error.instance_path:
@@ -148,7 +142,6 @@ class _View(Struct, frozen=True):
         return tuple(path)
 
     def rules(self, error: _Error) -> Mapping[str, Any]:
-        """The part of the schema whose keyword failed."""
         node: Any = self.schema
         for step in error.schema_path[:-1]:
             node = node[step]
@@ -164,7 +157,6 @@ def _fault(
     fields: Sequence[str] = (),
     key: str | None = None,
 ) -> Fault:
-    """The fault at the place of an error, or at a key of the mapping that is there."""
     path = view.path(error)
     steps = error.schema_path
     options: Sequence[Any] = ()
@@ -227,11 +219,10 @@ def _faults(error: _Error, view: _View) -> Iterator[Fault]:
 
 
 def _words(error: _Error, rules: Mapping[str, Any]) -> tuple[Problem, dict[str, str]]:
-    """The sort of fault and its facts, for an error that is about one value."""
     value: Any = error.instance
     match error.kind:
         case _Kind.Type(types=types):
-            # In quotes it would be text, and still wrong.
+            # In quotes it would be a text that is still not allowed.
             text = json.dumps(value) if isinstance(value, bool | int | float) else ""
             if text and "string" in types and text not in rules.get("enum", (text,)):
                 return "choice", _choice(rules["enum"], value)
@@ -276,7 +267,7 @@ def _words(error: _Error, rules: Mapping[str, Any]) -> tuple[Problem, dict[str, 
 
 
 def _choice(options: Sequence[Any], value: object) -> dict[str, str]:
-    # Where the empty text is allowed it stands for absent, which nobody needs to be told.
+    # If the empty text is allowed it means absent, which is no useful choice.
     written = [option for option in options if option]
     words = [
         _shown(option)[1:-1] if isinstance(option, str) else _shown(option) for option in written
@@ -310,10 +301,9 @@ def _mistyped(types: Sequence[str], value: object) -> dict[str, str]:
 def _alternatives(
     error: _Error, branches: Sequence[Sequence[_Error]], view: _View
 ) -> Iterator[Fault]:
-    """What to say of a value that fits none of several forms: something about the one meant."""
     rules = view.rules(error)
     choices = rules.get("anyOf") or rules.get("oneOf") or ()
-    # A form whose type or fields are absent is plainly not the one that was meant.
+    # A form whose type or fields are absent is not the intended one.
     meant = [
         errors
         for errors in branches
@@ -360,21 +350,18 @@ def _cut(words: str) -> str:
 
 
 def with_fix(diagnostic: Diagnostic, fault: Fault, source: Source) -> Diagnostic:
-    """A diagnostic with the correction of its fault, where the author can have meant one thing.
+    """Add the fix of a fault to its diagnostic, if it is unambiguous.
 
-    Safe is what keeps the author's own words and only spells or types them as the schema does.
-    What resembles a known word is likely meant, and somebody should look at it.
+    A fix is safe if it keeps the author's words and changes only their spelling or type. A word
+    that resembles a known one is a likely fix, which the user should check.
     """
     value, advice = value_at(source.data, fault.path), fault.facts.get("advice", "")
     meant: str | int | None = None
     is_safe = True
     if fault.problem == "unknown" and fault.fields:
-        mapping, name, meant = (
-            value_at(source.data, fault.path[:-1]),
-            fault.path[-1],
-            fault.fields[0],
-        )
-        # Of two fields that resemble the same, nobody knows which is meant.
+        mapping, name = value_at(source.data, fault.path[:-1]), fault.path[-1]
+        meant = fault.fields[0]
+        # If two fields resemble the same one, the intended one is unknown.
         similar = [key for key in mapping or () if key != name and bare(key) == bare(meant)]
         if not isinstance(mapping, dict) or meant in mapping or similar:
             return diagnostic

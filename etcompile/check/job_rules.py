@@ -1,7 +1,7 @@
-"""Rules that need the whole job: names, bounds, and what the template may not take.
+"""Check rules that need the whole job: names, bounds, and reserved parts of the template.
 
-They hold for every kind, so they look at the model and not at a document; each diagnostic
-still points into the document the value came from.
+They hold for every kind, so they read the model and not a document; each diagnostic still points
+into the document that the value comes from.
 """
 
 import re
@@ -17,7 +17,7 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _NAME_LIMIT = 63
 _WITHOUT_SHELL = r"gcr\.io/distroless/(?!.*:[\w.-]*debug)|cgr\.dev/chainguard/static(?![\w-])"
 
-_OWN_VOLUMES = (
+_RESERVED_VOLUMES = (
     protocol.SCRIPTS,
     protocol.HOSTS,
     protocol.STATUS,
@@ -26,13 +26,13 @@ _OWN_VOLUMES = (
     f"{protocol.SSH}-home",
     protocol.USERS,
 )
-_OWN_INITS = ("wait-for-workers", "copy-ssh-keys", protocol.USERS)
+_RESERVED_INITS = ("wait-for-workers", "copy-ssh-keys", protocol.USERS)
 
 
 def check_spec(job: Job) -> list[Diagnostic]:
-    """What is wrong with a job as its document describes it, before any scale intent.
+    """Report what is wrong with a job as its document describes it, before any scale intent.
 
-    Of its name alone `check_name` reports it, which needs no job.
+    `check_name` checks the name, which needs no job.
     """
     problems = []
     if job.run.suspended:
@@ -49,7 +49,7 @@ def check_spec(job: Job) -> list[Diagnostic]:
     if any(may_launch(role.template.main_container) for role in job.roles):
         from etcompile.check.launch_rules import check_launch  # noqa: PLC0415 - few jobs need it
 
-        # Held against the workers it starts with: scaled in later, a launcher runs on.
+        # Checked with the initial workers: after a scale-in, a launcher runs on.
         problems += check_launch(job)
     for role in job.roles:
         for place, problem, advice in _obstacles(role, job.run.in_place):
@@ -59,10 +59,10 @@ def check_spec(job: Job) -> list[Diagnostic]:
 
 
 def check_longest_name(job: Job, highest_index: int) -> list[Diagnostic]:
-    """One error for the longest of all names, so that who shortens it does so once.
+    """Report the longest of all names if it is too long, so that one change corrects all.
 
     Args:
-        highest_index: The highest index a scale-out ever gave out.
+        highest_index: The highest index that a scale-out ever assigned.
     """
     longest: dict[str, Role] = {}
     for role in job.roles:
@@ -70,7 +70,7 @@ def check_longest_name(job: Job, highest_index: int) -> list[Diagnostic]:
         if role.bounds and role.bounds.maximum:
             index = max(index, role.bounds.maximum - 1)
         last = Member(None if role.labels.index is None else index)
-        # A Pod that nobody looks for by its name may have a longer one.
+        # A Pod behind a Service needs no host name, so its name may be longer.
         pod_name = "" if role.naming.service else role.pod_name(last)
         longest.setdefault(max(role.host_name(last), pod_name, key=len), role)
     name = max(longest, key=len, default="")
@@ -89,7 +89,6 @@ def check_longest_name(job: Job, highest_index: int) -> list[Diagnostic]:
 
 
 def check_name(name: str, origin: Origin) -> list[Diagnostic]:
-    """What is wrong with the name of the job that a document describes."""
     if _LABEL.fullmatch(name):
         return []
     if "." in name:
@@ -124,14 +123,13 @@ def _bounds(role: Role) -> Iterator[Diagnostic]:
 
 
 def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
-    """Names and paths in a template that the compiled Pod needs for itself."""
     spec, origin = role.template.spec, role.template.origin
-    volumes = {volume.name for volume in role.additions.volumes} | set(_OWN_VOLUMES)
+    volumes = {volume.name for volume in role.additions.volumes} | set(_RESERVED_VOLUMES)
     paths = {mount.path for mount in role.additions.mounts}
     if (ssh := job.credentials) and ssh.is_for(role.name):
         paths |= {ssh.mount_path.rstrip("/")}
         volumes |= {ssh.volume} if ssh.volume else set()
-    inits = {*_OWN_INITS, *(init.name for init in role.additions.setup)}
+    inits = {*_RESERVED_INITS, *(init.name for init in role.additions.setup)}
     inits |= {role.additions.gate.name} if role.additions.gate else set()
     lists = (
         ("volumes", "volume", volumes),
@@ -153,9 +151,9 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
 
 def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
     origin = role.template.origin
-    # The labels that replace a template's; None for a value of each replica.
+    # Labels that replace a template's; None for a value per replica.
     numbered = (role.labels.index, role.labels.rank, role.labels.relaunch)
-    own: dict[str, str | None] = {
+    identity: dict[str, str | None] = {
         **dict.fromkeys(label for label in (*numbered, *protocol.RESERVED_LABELS) if label),
         **job.selector,
         **role.labels.common,
@@ -164,7 +162,7 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
         **role.labels.leader,
     }
     for label, value in role.template.labels.items():
-        if label in own and own[label] != value:
+        if label in identity and identity[label] != value:
             place = origin.locate("metadata", "labels", label)
             facts = {"name": label, "reason": "it is how the job finds its Pods"}
             facts |= {"where": "label", "advice": "use another label"}
@@ -175,7 +173,7 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
             facts = {"where": "annotation", "advice": "remove it", "name": name, "reason": reason}
             yield diagnose(codes.OVERWRITTEN, place, **facts)
     for field in ("hostname", "subdomain"):
-        # Whichever way Services are asked for, such a job has one: its hosts are named by it.
+        # Such a job has one Service under any setting: its hosts are named by it.
         if field in role.template.spec and job.is_behind_one_service("per-replica"):
             reason = "the Pods' host names come from the job's name"
             facts = {"name": str(role.template.spec[field]), "reason": reason}
@@ -191,7 +189,7 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
 
 
 def _sidecar_first(role: Role) -> Iterator[Diagnostic]:
-    """A trainer that is not the first container, and no annotation that says so (defect 42)."""
+    """Warn of a trainer that is not the first container without an annotation (defect 42)."""
     if not role.additions.run_once or launch_program(role.template.main_container):
         return
     for index, container in enumerate(role.template.spec["containers"]):
@@ -203,7 +201,6 @@ def _sidecar_first(role: Role) -> Iterator[Diagnostic]:
 
 
 def _container(job: Job, role: Role) -> Iterator[Diagnostic]:
-    """What the main container cannot do in the Pod that the compiler makes of it."""
     main, origin = role.template.main_container, role.template.main_origin
     resident = role.additions.resident
     wrapped = (role.additions.run_once or role.recovery.serves) and main.get("command")
@@ -229,7 +226,7 @@ def _container(job: Job, role: Role) -> Iterator[Diagnostic]:
 
 
 def _unguarded(job: Job) -> Iterator[Diagnostic]:
-    """One warning for all roles whose command is the image's own: nothing can be put before it."""
+    """Warn once of all roles with the image's command, before which nothing can be inserted."""
     in_place = job.run.in_place.roles if job.run.in_place else ()  # where it is an error
     unguarded: list[Role] = []
     for role in job.roles:
@@ -237,7 +234,7 @@ def _unguarded(job: Job) -> Iterator[Diagnostic]:
         guarded = role.additions.run_once or role.recovery.serves
         if not guarded or role.name in in_place or main.get("command"):
             continue
-        # A container that serves the launcher runs nothing of its own without arguments.
+        # Without arguments, a container that serves the launcher runs no command of its image.
         if resident is None or (main.get("args") and resident.keeps_args):
             unguarded.append(role)
     if unguarded:
@@ -248,7 +245,7 @@ def _unguarded(job: Job) -> Iterator[Diagnostic]:
             f"container '{main}'" + (f" of {', '.join(roles)}" if len(job.roles) > 1 else "")
             for main, roles in by_container.items()
         ]
-        # "has no command" suits several only one by one.
+        # The message "has no command" is in the singular.
         where = named[0] if len(named) == 1 else f"each of {' and '.join(named)}"
         place = unguarded[0].template.main_origin.locate()
         yield diagnose(codes.NO_RUN_ONCE_GUARD, place, where=where)
@@ -261,12 +258,12 @@ _SHARED = ("shareProcessNamespace", "hostPID")
 
 
 def _obstacles(role: Role, in_place: InPlace | None) -> Iterator[tuple[Location, str, str]]:
-    """What keeps the command of a role from running again in its container.
+    """Yield what keeps the command of a role from running again in its container.
 
     Most of these problems would not show before the first failure.
 
     Yields:
-        Where something stands in the way, what that is, and what to do.
+        The place of an obstacle, what it is, and what to do.
     """
     if in_place is None or role.name not in in_place.roles:
         return

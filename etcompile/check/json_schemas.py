@@ -1,7 +1,7 @@
-"""JSON Schemas that stand alone, and the values that they are held against.
+"""Bundle JSON Schemas with the definitions they refer to, for validators and editors.
 
-Schemas of several kinds share definitions by a file's name: `kubeflow.json#/$defs/RunPolicy`. A
-validator and an editor get the one schema that this makes of them.
+Schemas of several kinds share definitions by file name: `kubeflow.json#/$defs/RunPolicy`. A
+validator and an editor get one schema that contains them all.
 """
 
 import functools
@@ -16,37 +16,35 @@ import msgspec
 
 from etcompile import data
 
-# Looked for in the text: every run needs a schema, and a walk takes ten times as long. Inside
-# of a JSON string the quotes would be escaped.
+# Matched in the text, because every run needs a schema and a walk takes ten times as long. In a
+# JSON string the quotes would be escaped.
 _REFERENCE = re.compile(rb'"\$ref":\s*"([^"#]*)#/\$defs/([^"/]+)')
 
 
 class Validator:
-    """A schema (draft 2020-12) whose references lead to its own `$defs`, compiled when needed."""
+    """A schema (draft 2020-12) whose references lead to its `$defs`, compiled on first use."""
 
     def __init__(self, rules: dict[str, Any]) -> None:
         self.rules = rules
 
     @functools.cached_property
     def compiled(self) -> jsonschema_rs.Validator:
-        """The schema, compiled."""
         return jsonschema_rs.Draft202012Validator(self.rules)
 
 
 def bundled_schema(path: str | Path) -> dict[str, Any]:
-    """A schema with every definition it needs, whatever file that stands in.
+    """Return a schema with every definition it needs, from whatever file.
 
-    A file's name counts, not its `$id`. Each reference leads to `#/$defs/NAME`: the schema's own
-    definitions first, then those of other files, and of these only what is needed.
+    References are by file name, not `$id`. In the result each leads to `#/$defs/NAME`: first the
+    schema's definitions, then those of other files that are needed.
 
     Raises:
-        OSError: the schema, or a file it refers to, cannot be read.
-        ValueError: one is not JSON, a reference leads nowhere, or two files have a definition
-            of the same name.
+        OSError: The schema, or a file it refers to, cannot be read.
+        ValueError: One is not JSON, a reference leads nowhere, or two files define the same name.
     """
     home = _normal(data.folder("schemas") / path)
     schema, waiting = _read(home)
-    own: dict[str, Any] = schema.get("$defs", {})
+    local: dict[str, Any] = schema.get("$defs", {})
     shared: dict[str, Any] = {}
     read = {home}
     while waiting:
@@ -55,17 +53,17 @@ def bundled_schema(path: str | Path) -> dict[str, Any]:
         read.add(file)
         other, further = _read(file)
         theirs = other.get("$defs", {})
-        if twice := theirs.keys() & (own.keys() | shared.keys()):
+        if twice := theirs.keys() & (local.keys() | shared.keys()):
             raise ValueError(f"{file}: '{min(twice)}' is defined in another file too")
         shared |= theirs
         waiting |= further
-    if definitions := own | needed_definitions(schema, own | shared):
+    if definitions := local | needed_definitions(schema, local | shared):
         schema["$defs"] = definitions
     return schema
 
 
 def _read(file: Path) -> tuple[dict[str, Any], set[Path]]:
-    """A file whose references all lead to `#/$defs/`, and the files they led to."""
+    """Read a file with all references changed to `#/$defs/`, and the files they led to."""
     text = file.read_bytes()
     names = {reference[1] for reference in _REFERENCE.finditer(text) if reference[1]}
     for name in names:
@@ -78,10 +76,10 @@ def _normal(file: Path) -> Path:
 
 
 def needed_definitions(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """The definitions that a schema leads to, through others too, in their order.
+    """Return the definitions that a schema leads to, directly or not, in their order.
 
     Raises:
-        ValueError: a reference leads nowhere.
+        ValueError: A reference leads nowhere.
     """
     needed: set[str] = set()
     waiting = [schema]

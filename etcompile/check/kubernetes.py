@@ -1,8 +1,8 @@
-"""Kubernetes objects and Pod templates held against the API of one Kubernetes version.
+"""Check Kubernetes objects and Pod templates against the API of one Kubernetes version.
 
-The schemas are the bundle in `schemas/kubernetes/` (its README says where they come from): a
-small file a version with what every run needs, and `rest.json` with all other kinds, which is
-opened only when one of them appears. What no schema can say about a Pod is in `pod_rules`.
+The schemas are the bundle in `schemas/kubernetes/` (its README says where they come from): a small
+file per version with what every run needs, and `rest.json` with all other kinds, which is opened
+only for one of them. `pod_rules` checks what no schema can say about a Pod.
 """
 
 import functools
@@ -34,13 +34,12 @@ _BASE64_ADVICE = "encode it with base64; in a Secret, write it under stringData 
 
 @functools.cache
 def versions() -> tuple[str, ...]:
-    """The Kubernetes versions that can be checked against, newest last: `1.25` and so on."""
+    """Return the Kubernetes versions that can be checked against, newest last: `1.25` and so on."""
     files = (re.fullmatch(r"1\.(\d+)\.json", entry.name) for entry in _folder().iterdir())
     return tuple(f"1.{minor}" for minor in sorted(int(name[1]) for name in files if name))
 
 
 def template_faults(value: Any, path: ValuePath, version: str) -> list[Fault]:
-    """What a Kubernetes version has against a Pod template."""
     template = value_at(value, path)
     if template is None:
         return []
@@ -48,7 +47,6 @@ def template_faults(value: Any, path: ValuePath, version: str) -> list[Fault]:
 
 
 def check_claim_template(source: Source, path: ValuePath, version: str) -> list[Diagnostic]:
-    """What the API server would have against a claim that is made of a template."""
     definition = _definition(version, "v1", "PersistentVolumeClaim")
     template = value_at(source.data, path)
     if definition is None or template is None:
@@ -58,11 +56,9 @@ def check_claim_template(source: Source, path: ValuePath, version: str) -> list[
 
 
 def check_object(source: Source, version: str) -> list[Diagnostic]:
-    """What a Kubernetes version has against an object, whatever its status says.
+    """Report the faults of an object in a Kubernetes version, ignoring its status.
 
-    Returns:
-        An error for each fault, at its place; for a kind that this version does not have, in
-        this apiVersion, one warning.
+    A kind that this version does not have, in this apiVersion, is one warning.
     """
     value = source.data
     kind = value["kind"]
@@ -70,10 +66,10 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
     if definition is None:
         facts = {"kind": kind, "version": value["apiVersion"], "kubernetes": version}
         return [diagnose(codes.KUBERNETES_UNKNOWN_KIND, source.locate(("kind",)), **facts)]
-    # A status is what some cluster wrote, maybe of another version; it never leaves etcompile.
+    # A cluster of another version may have written the status, and it never leaves etcompile.
     hidden = {"status"}
     if isinstance(value.get("sops"), dict):
-        hidden |= {"sops", "data", "stringData"}  # what it holds, only SOPS can tell
+        hidden |= {"sops", "data", "stringData"}  # only SOPS can check the encrypted data
     declared = {field: part for field, part in value.items() if field not in hidden}
     problems = _faults(declared, version, definition, root=kind)
     if problems:
@@ -82,7 +78,6 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
 
 
 def check_metadata(source: Source, version: str) -> list[Diagnostic]:
-    """Where an object's metadata, whatever its kind, lacks a name or has another type."""
     metadata = source.data.get("metadata") or {}
     by_schema = _faults(metadata, version, _METADATA, root="metadata", at=("metadata",))
     mistyped = (fault for fault in by_schema if fault.problem == "type")
@@ -97,10 +92,10 @@ def check_metadata(source: Source, version: str) -> list[Diagnostic]:
 
 
 def check_types(source: Source, version: str) -> list[Diagnostic]:
-    """Where an object of a cluster has values of other types than the API gives them.
+    """Report values of a live object with other types than the API's.
 
-    What a server of any version gave out has none, though it may have fields and choices that
-    this version does not know; nor is a kind known to which this version has no schema.
+    A server of any version may return fields, choices and kinds that this version does not know,
+    but no wrong types.
     """
     value = source.data
     if not isinstance(value.get("status"), dict | None):
@@ -113,11 +108,10 @@ def check_types(source: Source, version: str) -> list[Diagnostic]:
 
 
 def diagnostic(source: Source, fault: Fault, version: str) -> Diagnostic:
-    """The error that a fault of a Pod template or an object is, with a correction if known."""
     path, at_key = fault.place
     place = source.locate(path, key=at_key)
     facts = dict(fault.facts)
-    # A Secret that a program passes has no text that says what to hide.
+    # The text of a Secret from a program has no line that says what to hide.
     if "found" in facts and (place.hidden or value_at(source.data, ("kind",)) == "Secret"):
         facts["found"] = "(hidden)"
     if fault.problem == "unknown":
@@ -126,7 +120,7 @@ def diagnostic(source: Source, fault: Fault, version: str) -> Diagnostic:
         facts["advice"] = elsewhen or facts["advice"]
         facts |= {"kind": definition.rpartition(".")[2] or facts["where"], "version": version}
         problem = diagnose(codes.KUBERNETES_UNKNOWN_FIELD, place, **facts)
-        # A field of another version is spelt as it should be.
+        # A field of another version is spelt correctly.
         return problem if elsewhen else with_fix(problem, fault, source)
     what = _PROBLEMS[fault.problem].format_map(facts)
     if fault.definition == "byte":
@@ -140,7 +134,6 @@ def diagnostic(source: Source, fault: Fault, version: str) -> Diagnostic:
 
 
 def _elsewhen(definition: str, field: str) -> str:
-    """Which other Kubernetes versions know the field; nothing for one that none knows."""
     known = [
         version
         for version in versions()
@@ -157,7 +150,7 @@ def _faults(
     value: object, version: str, definition: str, *, root: str, at: ValuePath = ()
 ) -> list[Fault]:
     validator = _validator(version, definition)
-    # Valid with its nulls is valid without: the bundle has no type that null is of.
+    # What is valid with its nulls is valid without them: the bundle has no type null.
     if validator.compiled.is_valid(value):
         return []
     return faults(validator, without_nulls(value), root=root, at=at)
@@ -186,7 +179,7 @@ def _read(name: str) -> dict[str, Any]:
 
 @functools.cache
 def _rest(table: str, version: str) -> dict[str, Any]:
-    """A table of `rest.json` as of a version: its entries are [first, last, value]."""
+    """Return a table of `rest.json` as of a version: its entries are [first, last, value]."""
     order = versions()
     here = order.index(version)
     return {
@@ -204,7 +197,7 @@ def _definition(version: str, api_version: str, kind: str) -> str | None:
         return core[name]
     group = api_version.rpartition("/")[0]
     if "." in group and not group.endswith(".k8s.io"):
-        return None  # a custom resource: Kubernetes' own groups look otherwise
+        return None  # a custom resource; Kubernetes' groups have no dot or end in .k8s.io
     return _rest("kinds", version).get(name)
 
 

@@ -1,8 +1,8 @@
-"""The launcher's command line held against the workers it will find.
+"""Compare the launcher's command line with its workers.
 
-Only what can be read with certainty: a horovodrun or mpirun whose numbers are written out and
-which runs whatever happens. Shell variables, branches and options that say otherwise are left
-alone. What horovodrun does with the numbers is in reference/et-operator.md 9.
+Only certain cases are reported: a horovodrun or mpirun that always runs and whose numbers are
+literal. Shell variables, branches and options that change the meaning are ignored.
+reference/et-operator.md 9 says what horovodrun does with the numbers.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ _LEAST = ("--min-np", "--min-num-proc")
 _MOST = ("--max-np", "--max-num-proc")
 _NETWORK = ("--network-interfaces", "--network-interface", "--nics")
 
-_OWN_HOSTS = ("-H", "--H", "-host", "--host", "-hosts", "--hosts", "-app", "--app")
-"""Options that name other hosts, or other slots, than the job's hostfile does."""
+_OTHER_HOSTS = ("-H", "--H", "-host", "--host", "-hosts", "--hosts", "-app", "--app")
+"""Options that name other hosts, or other slots, than the job's hostfile."""
 _HOST_FILES = (
     "-hostfile",
     "--hostfile",
@@ -28,15 +28,14 @@ _HOST_FILES = (
     "-f",
     "--default-hostfile",
 )
-_OWN_FILE = "/hostfile"
-"""How the path of the hostfile ends that the job itself brings."""
+_JOB_FILE = "/hostfile"
+"""The end of the path of the job's hostfile."""
 _HYDRA = frozenset({"genv", "genvlist", "genvall", "genvnone", "env", "envlist", "ppn", "perhost"})
 _HYDRA_ONLY = _HYDRA | {"f", "iface", "launcher", "bootstrap", "rmk", "hosts", "print-rank-map"}
-"""Options that only Hydra has: it starts more processes than there are slots without a word."""
+"""Options that only Hydra has: it starts more processes than there are slots without a warning."""
 
 
 def check_launch(job: Job) -> list[Diagnostic]:
-    """Warnings about a launcher that asks for more, or fewer, processes than there are."""
     workers = job.scaled_role
     if workers is None or not any(lines.live for lines in job.host_lists):
         return []
@@ -44,7 +43,7 @@ def check_launch(job: Job) -> list[Diagnostic]:
     for role in job.roles:
         container = role.template.main_container
         commands = launches(container)
-        # One launch alone, about which nothing is in doubt.
+        # Only for a single launch that certainly runs.
         if role is not workers and len(commands) == 1 and commands[0].sure:
             origin = role.template.main_origin.at("command" if container.get("command") else "args")
             problems += _misfits(commands[0], origin, role, job, workers)
@@ -54,9 +53,8 @@ def check_launch(job: Job) -> list[Diagnostic]:
 def _misfits(
     launch: Launch, origin: Origin, role: Role, job: Job, workers: Role
 ) -> Iterator[Diagnostic]:
-    """What of a launch does not fit the workers; its place is looked up for a problem only."""
     count, slots = len(workers.members), job.slots
-    # A launcher with a GPU, or one that is told to, is a host like the workers.
+    # A launcher with a GPU, or one that is configured so, is a host like the workers.
     hosts = {name for lines in job.host_lists if lines.live for name in lines.roles}
     others = sum(len(role.members) for role in job.roles if role.name in hosts - {workers.name})
     capacity = (count + others) * slots
@@ -99,7 +97,6 @@ def _misfits(
 
 
 def _processes(launch: Launch) -> tuple[str, int] | None:
-    """How many processes it asks for, over all its programs, with the option that says so."""
     names = _HOROVOD_PROCESSES if launch.program == "horovodrun" else _PROCESSES
     total, flag = 0, ""
     for options in launch.contexts:
@@ -111,15 +108,15 @@ def _processes(launch: Launch) -> tuple[str, int] | None:
 
 
 def _stays_within_slots(launch: Launch, job: Job, role: Role) -> bool:
-    """Whether a launch refuses more processes than the job's hosts have slots.
+    """Return whether a launch refuses more processes than the job's hosts have slots.
 
-    Open MPI and horovodrun do, unless a word or a variable lets them oversubscribe; Hydra starts
-    what it is told to. Of other hosts than the job's own, nothing is known here.
+    Open MPI and horovodrun do, unless a word or a variable lets them oversubscribe; Hydra does not.
+    For hosts outside of the job the answer is no.
     """
-    if launch.has(*_OWN_HOSTS, "--slots-per-host"):
+    if launch.has(*_OTHER_HOSTS, "--slots-per-host"):
         return False
     for option in launch.options:
-        if option.name in _HOST_FILES and not option.values[0].text.endswith(_OWN_FILE):
+        if option.name in _HOST_FILES and not option.values[0].text.endswith(_JOB_FILE):
             return False
     if launch.program != "horovodrun":
         implementation = job.document["spec"].get("mpiImplementation", "OpenMPI")

@@ -1,8 +1,8 @@
-"""The last look at everything that is about to leave: compiled objects, and others of the input.
+"""Check everything in the output: compiled objects, and other objects of the input.
 
-No private key gets past it (reference/gitops.md 5), no two objects share a name, and nothing
-is larger than programs, the API server or those who apply it take. Thousands of Pods and Services
-of a role are equal but for an index: one or two of them are looked at for all where that suffices.
+No private key passes (reference/gitops.md 5), no two objects share a name, and nothing exceeds the
+limits of programs, the API server or tools that apply it. Thousands of Pods and Services of a role
+differ only in an index, so one or two of them are checked for all where that suffices.
 """
 
 import marshal
@@ -33,16 +33,16 @@ _STRING_LIMIT = 128 * 1024
 _PODS_WAVE = 100
 _SYNC_WAVE = "argocd.argoproj.io/sync-wave"
 _COPYING: frozenset[Profile] = frozenset({"plain", "kpt"})
-"""Profiles of tools that may keep a copy: the others are told not to, or never do."""
+"""Profiles of tools that may store a copy; other tools are configured not to, or never do."""
 _LIMITED = frozenset({"ConfigMap", "Secret"})
-"""Kinds with a limit of their own, below that of all objects."""
+"""Kinds with a lower limit than all other objects."""
 
 Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 
 
 def identity(value: Object) -> Identity:
-    """What the API server tells objects apart by; `default` stands for no namespace."""
+    """Return the key by which the API server distinguishes objects; the namespace defaults."""
     metadata = value["metadata"]
     group = value["apiVersion"].rpartition("/")[0]
     return group, value["kind"], metadata.get("namespace") or "default", metadata["name"]
@@ -54,7 +54,6 @@ def identity(value: Object) -> Identity:
 def check_compiled(
     job: Job, objects: Sequence[Object], profiles: Sequence[Profile]
 ) -> list[Diagnostic]:
-    """What must not leave, or should not, of a job's objects."""
     place = partial(job.origin.locate, "metadata", "name")
     waves: dict[str, str] = {}
     large: list[Diagnostic] = []
@@ -84,7 +83,6 @@ def check_compiled(
 
 
 def _private_keys(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:
-    """Objects that contain a private key; of those that share a spec, the first."""
     if not _may_contain_private_key(objects):
         return
     seen: set[int] = set()
@@ -102,13 +100,12 @@ def _private_keys(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:
 
 
 def _size(texts: object) -> int:
-    """The bytes of a mapping of texts; the schema reports what a patch put there instead."""
+    """Return the bytes of a mapping of texts; the schema reports other values from patches."""
     pairs = texts.items() if isinstance(texts, dict) else ()
     return sum(len(k.encode()) + len(v.encode()) for k, v in pairs if isinstance(v, str))
 
 
 def _long_arguments(job: Job) -> Iterator[Diagnostic]:
-    """Report arguments with which Linux starts no program, though the API server accepts them."""
     for role in job.roles:
         for path, container in containers_of(role.template.spec):
             for field in ("command", "args"):
@@ -122,7 +119,6 @@ def _long_arguments(job: Job) -> Iterator[Diagnostic]:
 
 
 def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
-    """Report each role whose Pods have a variable with which Linux starts no program."""
     seen: set[str] = set()
     for value in objects:
         pod = value["spec"]["template"] if value["kind"] == "Job" else value
@@ -151,7 +147,6 @@ def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]
 
 
 def _samples(objects: Sequence[Object]) -> Iterator[Object]:
-    """The objects, of those of a role and a kind the first and the last only."""
     first: dict[tuple[str, str], Object] = {}
     last: dict[tuple[str, str], Object] = {}
     for value in objects:
@@ -171,7 +166,6 @@ def _samples(objects: Sequence[Object]) -> Iterator[Object]:
 def _sizes(
     value: Object, of_job: str, place: Callable[[], Location], profiles: Sequence[Profile]
 ) -> Iterator[Diagnostic]:
-    """What is too large of an object; its place is looked up only for a diagnostic."""
     what = f"{value['kind']} '{value['metadata'].get('name', '')}'{of_job}"
     copied = copied_annotations(value)
     if copied > STORED_LIMIT and value["kind"] not in _LIMITED:
@@ -195,7 +189,6 @@ def check_others(
     *,
     allow_plain_secrets: bool,
 ) -> list[Diagnostic]:
-    """What must not leave, or should not, of the other objects of the input."""
     problems = [
         *_name_clashes(compiled, others),
         *_generated_names([job for job, _ in compiled], others),
@@ -229,9 +222,9 @@ def _what(value: Object) -> str:
 
 
 def _generated_names(jobs: Sequence[Job], others: Iterable[Source]) -> Iterator[Diagnostic]:
-    """An error for each reference of the input to a ConfigMap that only etcompile creates.
+    """Report references of the input to a ConfigMap that only etcompile creates.
 
-    What an operator creates too, such as `J-etcompile` of an MPIJob, may be meant. These cannot be.
+    A ConfigMap that an operator also creates, such as `J-etcompile` of an MPIJob, may be meant.
     """
     owners = {
         (job.namespace or "default", name): job.name
@@ -285,10 +278,10 @@ def _other(source: Source, *, allow_plain: bool) -> Iterator[Diagnostic]:
 
 
 def check_jobs(compiled: Sequence[tuple[Job, Iterable[Object]]]) -> list[Diagnostic]:
-    """An error for each job that makes an object which another one makes already.
+    """Report each job that makes an object which another job makes already.
 
-    All that a job makes is named like it, or by its name and more. So only jobs with related
-    names are looked at: thousands of others cost nothing.
+    The names of a job's objects begin with its name, so only jobs with related names are compared,
+    and thousands of others cost nothing.
     """
     names = Counter(job.name for job, _ in compiled)
     related = {name for name, count in names.items() if count > 1}
@@ -301,8 +294,8 @@ def check_jobs(compiled: Sequence[tuple[Job, Iterable[Object]]]) -> list[Diagnos
     for job, objects in compiled:
         if job.name not in related:
             continue
-        own = {identity(value): value for value in objects}
-        if twice := next((key for key in own if key in owners), None):
+        identities = {identity(value): value for value in objects}
+        if twice := next((key for key in identities if key in owners), None):
             other = owners[twice]
             facts = {
                 "job": f"{job.kind} '{job.name}'",
@@ -312,19 +305,18 @@ def check_jobs(compiled: Sequence[tuple[Job, Iterable[Object]]]) -> list[Diagnos
             place = job.origin.locate("metadata", "name")
             problems.append(diagnose(codes.JOBS_CLASH, place, **facts))
         else:
-            owners |= dict.fromkeys(own, job)
+            owners |= dict.fromkeys(identities, job)
     return problems
 
 
 def check_autoscalers(others: Sequence[Source], jobs: Sequence[Job]) -> list[Diagnostic]:
-    """A warning for each autoscaler of a job, which is no object that could be scaled any more."""
     by_name = {(job.kind, job.name, job.namespace or "default"): job for job in jobs}
     problems = []
     for source in others:
         value = source.data
         if value["kind"] != "HorizontalPodAutoscaler":
             continue
-        # Kubernetes' schema has the last word on what is no mapping.
+        # Kubernetes' schema reports fields that are no mapping.
         spec = value.get("spec")
         target = spec.get("scaleTargetRef") if isinstance(spec, dict) else None
         if not isinstance(target, dict):
@@ -342,22 +334,24 @@ def check_autoscalers(others: Sequence[Source], jobs: Sequence[Job]) -> list[Dia
 def check_host_names(
     compiled: Sequence[tuple[Job, Iterable[Object]]], others: Sequence[Source]
 ) -> Iterator[Diagnostic]:
-    """Warn of host names of a job's own Pods that end in a Service that no one creates.
+    """Warn of host names of the job's Pods that end in a Service that does not exist.
 
     Versions of operators name the Service differently: MPI Operator had `JOB-worker`.
     """
-    given = {_name_of(source.data) for source in others if source.data.get("kind") == "Service"}
+    existing = {_name_of(source.data) for source in others if source.data.get("kind") == "Service"}
     for job, objects in compiled:
-        found = [
+        name = re.escape(job.name)
+        form = rf"(?<![\w.-])({name}-[a-z0-9-]{{1,63}})\.({name}(?:-[a-z0-9-]{{0,63}})?)(?![\w-])"
+        mentions = [
             (role, path, match)
             for role in job.roles
             for path, text in texts_in(role.template.spec)
             if job.name in text
-            for match in re.finditer(_host_form(job.name), text)
+            for match in re.finditer(form, text)
         ]
-        if not found:
+        if not mentions:
             continue
-        services, hosts = {*given, job.namespace}, dict[str, str]()
+        services, hosts = {*existing, job.namespace}, dict[str, str]()
         for value in objects:
             if value["kind"] == "Service":
                 services.add(_name_of(value))
@@ -366,17 +360,12 @@ def check_host_names(
             pod = spec.get("template", {}).get("spec") if value["kind"] == "Job" else spec
             if pod.get("hostname") and pod.get("subdomain"):
                 hosts[pod["hostname"]] = f".{pod['subdomain']}"
-        for role, path, match in found:
+        for role, path, match in mentions:
             if match[1] in hosts and match[2] not in services:
                 facts = {"role": role.name, "name": match[0], "right": match[1] + hosts[match[1]]}
                 yield diagnose(
                     codes.NO_SUCH_HOST, role.template.origin.locate("spec", *path), **facts
                 )
-
-
-def _host_form(job: str) -> str:
-    name = re.escape(job)
-    return rf"(?<![\w.-])({name}-[a-z0-9-]{{1,63}})\.({name}(?:-[a-z0-9-]{{0,63}})?)(?![\w-])"
 
 
 def _name_of(value: Object) -> str:
@@ -386,7 +375,7 @@ def _name_of(value: Object) -> str:
 def check_flux_stage(
     groups: Sequence[tuple[Origin | None, Iterable[Object]]],
 ) -> Iterator[Diagnostic]:
-    """Warnings about Pods that run as an account which is created in the same Kustomization.
+    """Warn of Pods that run as an account which the same Kustomization creates.
 
     Flux dry-runs all objects of a stage before it applies the first of them, and accounts and Pods
     are in one stage (reference/gitops.md 2.2, 2.3).
@@ -410,7 +399,7 @@ def check_flux_stage(
 
 
 def _may_contain_private_key(values: Sequence[Any]) -> bool:
-    # Every text stands in these bytes as it is, those that objects share only once.
+    # marshal writes each text verbatim, and texts that objects share only once.
     starts = range(0, len(values), 256)
     return any(is_suspicious(marshal.dumps([*values[n : n + 256]])) for n in starts)
 

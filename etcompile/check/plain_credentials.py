@@ -1,7 +1,7 @@
-"""Credentials that stand in plain text in a document: a warning each, with the way out.
+"""Warn of credentials in plain text in a document.
 
-Apart from the check for private keys, which refuses: what looks like a password may be none, and a
-job that runs with one today is not to break. No value is shown.
+Private keys are refused elsewhere. Here a warning must do, because a text that looks like a
+password may be none, and a job that runs with one today must not break. No value is shown.
 """
 
 import functools
@@ -15,7 +15,7 @@ from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.diagnostics.credentials import credential_spans, form_of, is_credential
 
 _ENCRYPTED = ("Secret", "SealedSecret", "SecretProviderClass")
-"""Kinds that have rules of their own, or hold ciphertext."""
+"""Kinds that have separate rules, or hold ciphertext."""
 _OPTION = re.compile(r"--?[\w-]+")
 _BY_NAME = "a credential, by its name"
 _KEYED = ("annotations", "data")
@@ -23,7 +23,6 @@ _KEYED = ("annotations", "data")
 
 
 def check_credentials(sources: Iterable[Source]) -> Iterator[Diagnostic]:
-    """A warning for each credential in plain text."""
     search = _Search()
     for source in sources:
         if source.data.get("kind") in _ENCRYPTED or "sops" in source.data:
@@ -34,17 +33,17 @@ def check_credentials(sources: Iterable[Source]) -> Iterator[Diagnostic]:
 
 
 class _Search:
-    """A search of documents; the Pods of a role repeat their texts, and each is looked at once."""
+    """A search that caches results, because the Pods of a role repeat their texts."""
 
     def __init__(self) -> None:
         self._form_of = functools.cache(form_of)
         self._spans = functools.cache(credential_spans)
 
     def credentials(self, path: ValuePath, value: Any) -> Iterator[tuple[ValuePath, str, str, str]]:
-        """The credentials in a value that stands at a path.
+        """Yield the credentials in a value at a path.
 
         Yields:
-            Where a credential stands, that place in words, what it is, and what to do about it.
+            The path of a credential, that place in words, what it is, and what to do about it.
         """
         if isinstance(value, Mapping):
             name, text = value.get("name"), value.get("value")
@@ -80,7 +79,6 @@ class _Search:
 
 
 def _where(path: ValuePath) -> str:
-    """A place in words: the field, and the key where a key is somebody's name."""
     names = [step for step in path if isinstance(step, str)]
     if len(names) > 1 and names[-2] in _KEYED:
         return f"'{names[-1]}' in {names[-2]}"

@@ -1,8 +1,8 @@
-"""What the API server refuses in Pods and other objects although their schemas allow it.
+"""Report what the API server refuses in Pods and other objects although their schemas allow it.
 
-The rules stand in `schemas/kubernetes/rules.yaml`; here they get a line and a code, and what only
-etcompile demands of a Pod template is added: variables that are set once, images that can be
-pulled and stay what they are.
+The rules are in `schemas/kubernetes/rules.yaml`; this module adds places and codes, and rules of
+etcompile for Pod templates: variables that are set once, images that can be pulled and do not
+change.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,21 +18,21 @@ from etcompile.k8s.validation import Problem, Subject, object_problems, pod_prob
 _Value = Mapping[str, Any]
 
 PlacedDiagnostic = tuple[ValuePath, Diagnostic]
-"""A diagnostic, and the path of what it is about."""
+"""A diagnostic, and the path of its subject."""
 
 
 def check_object(source: Source, version: str, *, namespaced: bool = True) -> list[Diagnostic]:
-    """What the API server would refuse for certain in an object that is no job.
+    """Report what the API server would certainly refuse in an object that is no job.
 
-    The templates of a controller are looked at less closely than a Pod itself.
+    Templates of a controller are checked less strictly than a Pod.
     """
     value, minor = source.data, _minor(version)
     by_schema = kubernetes.check_object(source, version)
     if metadata := kubernetes.check_metadata(source, version):
-        # Nothing passes through whose metadata are refused.
+        # Metadata are checked even if the kind is unknown.
         by_schema = [d for d in by_schema if d.code != codes.KUBERNETES_UNKNOWN_KIND]
-        found = {diagnostic.where for diagnostic in by_schema}
-        by_schema += (diagnostic for diagnostic in metadata if diagnostic.where not in found)
+        faulty = {diagnostic.where for diagnostic in by_schema}
+        by_schema += (diagnostic for diagnostic in metadata if diagnostic.where not in faulty)
     by_rules = [
         _refusal(source, (), problem)[1]
         for problem in object_problems(value, minor, namespaced=namespaced)
@@ -40,10 +40,10 @@ def check_object(source: Source, version: str, *, namespaced: bool = True) -> li
     is_pod = value["kind"] == "Pod"
     for path in ((),) if is_pod else templates_of(value):
         by_rules += (d for _, d in check_pod_template(source, path, version, pod=is_pod))
-        # That others may change an image is the author's business here.
+        # Mutable images are up to the author in objects that are no job.
         images_of_pods = check_images(source, path)
         by_rules += (d for _, d in images_of_pods if d.code == codes.IMAGE_NOT_PULLABLE)
-    # By the names of the fields, since values of Python have no lines to compare.
+    # Compared by the names of fields, because values of Python have no lines.
     reported = {diagnostic.where for diagnostic in by_schema}
     return [*by_schema, *(d for d in by_rules if not d.where or d.where not in reported)]
 
@@ -57,15 +57,14 @@ def check_pod_template(
     partial: bool = False,
     pod: bool = True,
 ) -> Iterator[PlacedDiagnostic]:
-    """What the API server would refuse for certain in a Pod of this template.
+    """Report what the API server would certainly refuse in a Pod of this template.
 
-    It may be called whether or not the template passed its schema, which reports what has the
-    wrong type.
+    The template need not have passed its schema, which reports values of a wrong type.
 
     Args:
         version: The version of Kubernetes, `1.34`; None for what every version refuses.
         partial: The job fills in what is missing.
-        pod: Whether Pods are made of it as it is; False for the template of a controller.
+        pod: Pods are made of it as it is; False for the template of a controller.
     """
     template = value_at(source.data, path)
     if not isinstance(template, dict):
@@ -73,7 +72,7 @@ def check_pod_template(
     minor = None if version is None else _minor(version)
     for problem in pod_problems(Subject(template, minor, known_volumes, pod)):
         if problem.rule.demand == "exactly_one" and problem.rule.of == ["image"]:
-            # A misspelt `image` is an unknown field, too, which says more.
+            # A misspelt `image` is reported as an unknown field, which says more.
             container = value_at(template, problem.path)
             if partial or closest("image", container.keys() - {"image"}) is not None:
                 continue
@@ -91,7 +90,7 @@ def check_pod_template(
 
 
 def check_images(source: Source, path: ValuePath) -> Iterator[PlacedDiagnostic]:
-    """A warning for each image that no runtime can pull, or that may be another one tomorrow."""
+    """Warn of each image that no runtime can pull, or whose tag may change."""
     template = value_at(source.data, path)
     for at, container in containers_of(value_at(template, ("spec",))):
         image = container.get("image")

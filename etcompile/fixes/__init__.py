@@ -1,7 +1,7 @@
-"""Problems that are put right in the files: `etcompile check --fix`, and quick fixes of editors.
+"""Correct problems in files: `etcompile check --fix`, and quick fixes of editors.
 
-A diagnostic says what would put it right (`diagnostics.diagnostic.Fix`); here it is done, in the
-text, at its place, and read again.
+A diagnostic says what its fix is (`diagnostics.diagnostic.Fix`). This package changes the text at
+that place and checks the result.
 """
 
 from etcompile.fixes.corrected_files import FixedFile, fixed_files, with_edits, with_fix

@@ -1,8 +1,7 @@
-"""The fixes of all diagnostics of a run, carried out: texts before and after, and nothing written.
+"""Apply the fixes of all diagnostics of a run, and return the texts before and after.
 
-A fix may bring another problem to light, as what stands below a misspelt field is not looked at.
-So the run is made again on the changed texts, which nobody has saved yet, until nothing is left to
-fix.
+A fix may reveal another problem, because fields below a misspelt one are not checked. Therefore the
+run is repeated on the changed texts, before they are saved, until nothing is left to fix.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -19,16 +18,12 @@ _MARK = "\ufeff"
 
 
 class FixedFile(Struct, frozen=True):
-    """A file with the fixes of its problems.
-
-    Args:
-        fixed: The diagnostics that are corrected in it, in the order in which they came up.
-    """
+    """A file with the fixes of its problems."""
 
     file: str
     before: bytes
     after: bytes
-    fixed: tuple[Diagnostic, ...]
+    fixed: tuple[Diagnostic, ...]  # in the order in which they were reported
 
 
 def fixed_files(
@@ -37,10 +32,10 @@ def fixed_files(
     unsafe: bool = False,
     without: frozenset[tuple[str, str, str]] = frozenset(),
 ) -> tuple[FixedFile, ...]:
-    """What the files of a run look like with the fixes of its diagnostics.
+    """Return the files of a run with the fixes of its diagnostics.
 
     Args:
-        without: Diagnostics whose fixes are left out.
+        without: Diagnostics not to fix.
     """
     known: set[str] = set()
     before: dict[str, bytes] = {}
@@ -59,10 +54,10 @@ def fixed_files(
             if (fix.is_safe or unsafe) and _identity(problem) not in never_again:
                 by_file.setdefault(fix.file, []).append(problem)
         changed = False
-        for file, own in by_file.items():
+        for file, problems_of_file in by_file.items():
             if (content := after.get(file) or _content(file)) is None:
                 continue
-            corrected, applied = _with_fixes(content, own)
+            corrected, applied = _with_fixes(content, problems_of_file)
             never_again |= {_identity(problem) for problem in applied}
             if applied:
                 before.setdefault(file, content)
@@ -71,9 +66,9 @@ def fixed_files(
                 changed = True
         if not changed:
             break
-    # Where a number that is put in quotes is still refused, the number was the mistake.
+    # If a number is still refused after it was put in quotes, the number was the mistake.
     wrong = {_line(d) for d in problems if has_errors([d]) and d.message not in known}
-    dubious = [d for own in done.values() for d in own if _line(d) in wrong]
+    dubious = [d for applied in done.values() for d in applied if _line(d) in wrong]
     if quoted := {_identity(d) for d in dubious if d.fix and isinstance(d.fix.changes[0], Quote)}:
         return fixed_files(check, unsafe=unsafe, without=without | quoted)
     return tuple(
@@ -82,7 +77,7 @@ def fixed_files(
 
 
 def with_edits(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Diagnostics whose fixes say which text they change; fixes that cannot be made are dropped."""
+    """Add to fixes which text they change; drop fixes that cannot be made."""
     result: list[Diagnostic] = []
     texts: dict[str, str | None] = {}
     for problem in problems:
@@ -102,7 +97,6 @@ def with_edits(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def with_fix(content: str, fix: Fix) -> str | None:
-    """A text with one fix; None if it cannot be carried out there."""
     parts = splices(content, fix.changes)
     return None if parts is None else spliced(content, parts)
 
@@ -131,9 +125,9 @@ def _text(content: bytes) -> str | None:
 
 
 def _with_fixes(content: bytes, problems: Sequence[Diagnostic]) -> tuple[bytes, list[Diagnostic]]:
-    """A file with as many of the fixes as can be carried out together, and which those are.
+    """Apply as many fixes to a file as are possible together, and return them.
 
-    Those that exclude each other are for the next round, which sees what is then still wrong.
+    The next round checks again, and makes those that were excluded if they are still needed.
     """
     text = _text(content)
     if text is None:
@@ -142,11 +136,11 @@ def _with_fixes(content: bytes, problems: Sequence[Diagnostic]) -> tuple[bytes, 
     parts: list[Splice] = []
     claimed: set[Hashable] = set()
     for problem in problems:
-        own = splices(text, problem.fix.changes) if problem.fix is not None else None
-        claims = {claim for part in own or () for claim in part.claims}
-        if own and claimed.isdisjoint(claims):
+        changes = splices(text, problem.fix.changes) if problem.fix is not None else None
+        claims = {claim for part in changes or () for claim in part.claims}
+        if changes and claimed.isdisjoint(claims):
             claimed |= claims
-            parts += own
+            parts += changes
             applied.append(problem)
     mark = _MARK if content.startswith(_MARK.encode()) else ""
     return f"{mark}{spliced(text, parts)}".encode(), applied

@@ -1,8 +1,7 @@
-"""Changes of a YAML text at the places of its keys and scalars, and not a character besides.
+"""Change keys and scalars in a YAML text, and not a character besides.
 
-A text is edited where the scalar stands; nothing is parsed and printed again, so that comments,
-order, quotes, blank lines and line breaks are left as they are. A scalar is replaced by one that
-means the same wherever it stands.
+A text is edited in place; nothing is parsed and printed again, so comments, order, quotes, blank
+lines and line breaks stay. The new scalar has the same meaning wherever it stands.
 """
 
 import bisect
@@ -24,49 +23,40 @@ from etcompile.load.positions import Place, places
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _BREAK = re.compile(r"\r\n|\n|\r")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-"""A line as YAML and editors count them; Python breaks lines at other characters as well."""
+"""A line as YAML and editors count them; Python also breaks lines at other characters."""
 _PATCH_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class Splice(Struct, frozen=True):
-    """A part of a text, and what replaces it.
-
-    Args:
-        claims: Two splices that share one of these exclude each other.
-    """
+    """A part of a text, and its replacement."""
 
     start: int
     end: int
     text: str
-    claims: frozenset[Hashable]
+    claims: frozenset[Hashable]  # two splices that share one exclude each other
 
 
 class _Text(Struct, frozen=True):
-    """A text by the offsets of its lines, its keys and its values.
-
-    Args:
-        keys: The end of each key, and the mapping that it is in.
-    """
+    """A text by the offsets of its lines, its keys and its values."""
 
     lines: list[int]
-    keys: dict[int, tuple[int, Place]]
+    keys: dict[int, tuple[int, Place]]  # the end of each key, and its mapping
     values: dict[int, int]
 
     def place(self, offset: int) -> tuple[int, int]:
-        """The line and the column of an offset, both from 1."""
         line = bisect.bisect(self.lines, offset)
         return line, offset - self.lines[line - 1] + 1
 
 
 @functools.lru_cache(maxsize=2)  # the fixes of a file are looked up one by one
 def _indexed(content: str) -> _Text | None:
-    """A whole text without a byte order mark, by its offsets; None if it cannot be read."""
+    """Index a whole text without a byte order mark by offsets; None if it cannot be read."""
     text = _Text([0, *(match.end() for match in _BREAK.finditer(content))], {}, {})
     try:
         waiting = [*places(content)]
     except (YAMLError, KeyError, ValueError, RecursionError):
         return None
-    seen: set[int] = set()  # what aliases repeat
+    seen: set[int] = set()  # aliases repeat places
     while waiting:
         place = waiting.pop()
         if id(place) not in seen:
@@ -80,7 +70,6 @@ def _indexed(content: str) -> _Text | None:
 
 
 def splices(content: str, changes: Sequence[Change]) -> list[Splice] | None:
-    """What of a text changes; None if one of the changes cannot be made."""
     if (text := _indexed(content)) is None:
         return None
     parts: list[Splice] = []
@@ -115,7 +104,6 @@ def splices(content: str, changes: Sequence[Change]) -> list[Splice] | None:
 
 
 def spliced(content: str, parts: Iterable[Splice]) -> str:
-    """A text with parts of it replaced, none of which overlap."""
     texts: list[str] = []
     end = 0
     for part in sorted(parts, key=lambda part: part.start):
@@ -125,7 +113,6 @@ def spliced(content: str, parts: Iterable[Splice]) -> str:
 
 
 def splice_edits(content: str, parts: Iterable[Splice]) -> tuple[TextEdit, ...]:
-    """The same parts by line and column."""
     text = _indexed(content)
     assert text is not None  # noqa: S101 - the parts are from it
     return tuple(
@@ -134,7 +121,7 @@ def splice_edits(content: str, parts: Iterable[Splice]) -> tuple[TextEdit, ...]:
 
 
 def _written(text: str, first: str) -> str:
-    """A text as a scalar, in the quotes of the one before, which began with this character."""
+    """Write a text as a scalar, in the quotes of the previous one, which began with `first`."""
     if first == "'":
         return "'" + text.replace("'", "''") + "'"
     if first != '"' and _PLAIN.fullmatch(text):
@@ -148,15 +135,14 @@ def _written(text: str, first: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text, as patches count them, each with its end.
+    """Split a text into lines as patches count them, each with its end.
 
-    Python breaks lines at other characters as well, which may stand in a text.
+    Python also breaks lines at other characters, which a text may contain.
     """
     return _PATCH_LINE.findall(text)
 
 
 def text_edits(before: str, after: str) -> Iterator[TextEdit]:
-    """What makes a text another one: the lines from the first that differs to the last, if any."""
     old, new = _LINE.findall(before), _LINE.findall(after)
     head = in_common(old, new)
     tail = in_common(old[head:][::-1], new[head:][::-1])
