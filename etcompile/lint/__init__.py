@@ -1,8 +1,8 @@
-"""Advice about training jobs that would be accepted and run, and would not train as meant.
+"""Give advice about training jobs that would run but not train as intended.
 
-A job that fills /dev/shm or loses its checkpoints with its node breaks no rule of Kubernetes, so
-no check refuses it. Only `check` and editors ask for advice: what a job is rendered to does not
-depend on it.
+A job that fills /dev/shm or loses its checkpoints with its node breaks no rule of Kubernetes, so no
+check refuses it. Only `check` and editors ask for advice; the rendered output does not depend on
+it.
 """
 
 from etcompile.diagnostics import Diagnostic
@@ -13,11 +13,9 @@ __all__ = ["LintedJob", "linted_job", "problems"]
 
 
 def problems(job: LintedJob) -> list[Diagnostic]:
-    """The advice about a job, in the order of the codes.
+    """Return the advice about a job, in the order of the codes.
 
-    Returns:
-        A warning for each place that a rule speaks of. Templates that share their lines, by an
-        anchor of YAML, are reported once.
+    Templates that share their lines, by a YAML anchor, are reported once.
     """
     by_place: dict[object, Diagnostic] = {}
     for rule in TRAINING_RULES:

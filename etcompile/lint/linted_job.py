@@ -1,10 +1,9 @@
-"""A job as rules of advice see it: its roles with their Pods, and what runs in these.
+"""Describe a job as rules of advice read it: its roles with their Pods, and their commands.
 
-The Pods are those that are applied, so that a rule knows what operators, overlays and defaults add
-to a template. The first Pod of a role stands for all of them. A place is looked up only for what is
-reported, in the template that the author wrote. What cannot be known without running a Pod (a
-variable of the shell, a value from a Secret) has no answer, so that a rule is silent instead of
-guessing.
+The Pods are those that are applied, so rules see what operators, overlays and defaults add to a
+template. The first Pod of a role stands for all of them. Places are looked up only for reports, in
+the author's template. What cannot be known without running a Pod (a shell variable, a value from a
+Secret) has no answer, so a rule is silent instead of guessing.
 """
 
 import re
@@ -29,7 +28,7 @@ Value = Mapping[str, Any]
 _LAUNCHERS = frozenset(LAUNCHERS) - {"torchrun"}
 """Programs that start a training on other hosts; torchrun runs on each of them."""
 HOST = "kubernetes.io/hostname"
-"""The label that each node has for itself."""
+"""The label that is unique to each node."""
 
 _NPROC = "nproc_per_node"
 _TORCH = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
@@ -39,77 +38,61 @@ _READ_ONLY = re.compile(
     r"init|pretrain|load|base|from|resume|restore|convert|eval|import|gradient|activation",
     re.IGNORECASE,
 )
-"""Words in the names of options that name a checkpoint to begin from, or none."""
+"""Words in the names of options that do not name a checkpoint to write."""
 
 
 class Option(NamedTuple):
-    """An option of a command, and its value.
+    """An option of a command, and its value."""
 
-    Args:
-        name: Without its dashes, words joined by `_`.
-        written: The option as it stands in the command line, with its dashes.
-    """
-
-    name: str
+    name: str  # without dashes, words joined by `_`
     value: str | None
-    written: str
+    written: str  # with dashes, as in the command line
     role: Role
 
     @property
     def place(self) -> Location:
-        """Where it is written."""
         return place_of(self.role, self.written)
 
 
 class Started(Struct, frozen=True):
-    """A command that runs in the main container of a role.
+    """A command that runs in the main container of a role."""
 
-    Args:
-        words: Its words, those with a value that only the shell knows left out.
-    """
-
-    words: frozenset[str]
+    words: frozenset[str]  # without those whose value only the shell knows
     program: str
     options: tuple[Option, ...]
     role: Role
 
 
 class RolePods(Struct, frozen=True):
-    """The Pods of a role.
-
-    Args:
-        spec: The PodSpec of its first Pod, JSON; that of the template where it has no Pod.
-        commands: What runs in that container, as the author wrote it.
-    """
+    """The Pods of a role."""
 
     role: Role
     metadata: Value
-    spec: Value
+    spec: Value  # of its first Pod; of the template if it has no Pod
     main: Value
-    commands: tuple[Started, ...]
+    commands: tuple[Started, ...]  # of the main container, as the author wrote them
 
     @property
     def count(self) -> int:
-        """How many Pods there are."""
         return len(self.role.members)
 
     @property
     def options(self) -> Iterator[Option]:
-        """The options of the commands, whose values are no variables of a shell."""
+        """Return the options of the commands whose values are no shell variables."""
         return (option for started in self.commands for option in started.options)
 
     @property
     def containers(self) -> Sequence[Value]:
-        """The containers that the author wrote, without those that the compiler adds."""
+        """Return the author's containers, without those that the compiler adds."""
         written = {container["name"] for container in self.role.template.spec["containers"]}
         return [container for container in self.spec["containers"] if container["name"] in written]
 
     def place(self, *below: str | int, key: bool = False) -> Location:
-        """Where a value below the PodSpec stands in the template; the nearest parent if absent."""
+        """Locate a value below the PodSpec in the template; the nearest parent if absent."""
         return self.role.template.origin.locate("spec", *below, key=key)
 
     def place_in(self, container: Value, *below: str | int, key: bool = False) -> Location:
-        """The same below a container; its name if the value is absent."""
+        """Locate a value below a container; the container's name if the value is absent."""
         written = self.role.template.spec["containers"]
         names = [other["name"] for other in written]
         if container["name"] not in names:
@@ -121,34 +104,29 @@ class RolePods(Struct, frozen=True):
 
 
 class LintedJob(Struct, frozen=True):
-    """A job, and what is compiled of it.
-
-    Args:
-        others: The other objects of the input, which may be claims or budgets of the job.
-    """
+    """A job, and its compiled objects."""
 
     job: Job
     settings: Settings
     pods: tuple[RolePods, ...]
-    others: tuple[Source, ...] = ()
+    others: tuple[Source, ...] = ()  # other objects of the input, such as claims of the job
 
     @property
     def count(self) -> int:
-        """How many Pods the job has."""
         return sum(pods.count for pods in self.pods)
 
 
 def linted_job(
     job: Job, settings: Settings, objects: Sequence[Value], others: Sequence[Source]
 ) -> LintedJob:
-    """A job as rules see it.
+    """Return a job as rules read it.
 
     Args:
-        objects: What it is compiled to, after overlays.
+        objects: Its compiled objects, after overlays.
     """
     first: dict[str, Value] = {}
     for value in objects:
-        # The Pods of a Job of Kubernetes are as its template is.
+        # A Job's template stands for its Pods.
         pod = (value["spec"].get("template") or {}) if value["kind"] == "Job" else value
         is_pod = value["kind"] in ("Pod", "Job") and "metadata" in pod
         if is_pod and (name := pod["metadata"].get("labels", {}).get(ROLE_LABEL)):
@@ -172,7 +150,6 @@ def linted_job(
 
 
 def place_of(role: Role, text: str) -> Location:
-    """The word that has a text, in the command line of a role's main container."""
     main = role.template.main_container
     names = [container["name"] for container in role.template.spec["containers"]]
     path = ("spec", "containers", names.index(main["name"]))
@@ -185,17 +162,17 @@ def place_of(role: Role, text: str) -> Location:
 
 
 def _started(job: Job) -> dict[str, list[Started]]:
-    """What runs in the main containers of each role, by the role's name.
+    """Return what runs in the main containers of each role, by the role's name.
 
-    What a launcher starts by mpirun or horovodrun runs in the Pods of the hosts: its paths are
-    those of their containers, and its devices theirs.
+    What a launcher starts by mpirun or horovodrun runs in the hosts' Pods, with the paths and
+    devices of their containers.
     """
     hosts = {name for lines in job.host_lists if lines.live for name in lines.roles}
     by_role: dict[str, list[Started]] = {role.name: [] for role in job.roles}
     for role in job.roles:
         for command in commands(role.template.main_container):
             options: list[Option] = []
-            # Without a command, the arguments are those of the image's own.
+            # Without a command, the words are arguments of the image's command.
             words = command.words[not command.words[0].text.startswith("-") :]
             for place, word in enumerate(words):
                 if not word.literal or not word.text.startswith("-"):
@@ -218,12 +195,11 @@ def _started(job: Job) -> dict[str, list[Started]]:
 
 
 def variables(container: Value) -> dict[str, str]:
-    """The environment variables of a container whose values are written out."""
     return {env["name"]: env["value"] for env in container.get("env", ()) if "value" in env}
 
 
 def passed(pods: RolePods) -> dict[str, tuple[str, Option]]:
-    """The variables that mpirun gives the processes (`-x NAME=VALUE`), and by which option."""
+    """Return the variables that mpirun passes to processes (`-x NAME=VALUE`), with the option."""
     values = {}
     for option in pods.options:
         if option.written == "-x" and option.value and "=" in option.value:
@@ -233,7 +209,7 @@ def passed(pods: RolePods) -> dict[str, tuple[str, Option]]:
 
 
 def devices_of(job: LintedJob, pods: RolePods) -> tuple[int | None, str]:
-    """How many devices a Pod's main container has, None if a claim hides that, and their name."""
+    """Return how many devices a Pod's main container has, and their name; None if unknown."""
     if pods.main.get("resources", {}).get("claims"):
         claims: dict[tuple[str, str], Any] = {}
         for source in job.others:
@@ -242,24 +218,22 @@ def devices_of(job: LintedJob, pods: RolePods) -> tuple[int | None, str]:
                 name = str((source.data.get("metadata") or {}).get("name"))
                 claims[kind, name] = spec.get("spec") if kind.endswith("Template") else spec
         return claimed(pods.main, pods.spec, claims), "claimed devices"
-    found = devices(pods.main)
-    what = "GPUs" if all(map(is_gpu, found)) else f"devices ({', '.join(found)})"
-    return sum(found.values()), what
+    counts = devices(pods.main)
+    what = "GPUs" if all(map(is_gpu, counts)) else f"devices ({', '.join(counts)})"
+    return sum(counts.values()), what
 
 
 def is_gpu(resource: str) -> bool:
-    """Whether a device is a GPU or a part of one."""
     return "gpu" in resource or "/mig-" in resource
 
 
 def limit(container: Value, resource: str) -> Decimal | None:
-    """How much of a resource a container may use: processors, bytes; None without a limit."""
     amount = container.get("resources", {}).get("limits", {}).get(resource)
     return None if amount is None else number(amount)
 
 
 def requests(pods: RolePods, container: Value, resource: str) -> bool:
-    """Whether a container, or its Pod for all containers, requests or limits a resource."""
+    """Return whether a container, or its Pod for all containers, requests or limits a resource."""
     return any(
         resource in value.get("resources", {}).get(field, {})
         for value in (container, pods.spec)
@@ -271,21 +245,15 @@ def requests(pods: RolePods, container: Value, resource: str) -> bool:
 
 
 class Processes(Struct, frozen=True):
-    """How many processes train in each Pod of a role.
-
-    Args:
-        said: What says so, for a message: `--nproc-per-node 8`.
-        torch: Each takes a GPU by its local rank, as those of torchrun do.
-    """
+    """How many processes train in each Pod of a role."""
 
     count: int
-    said: str
-    torch: bool = False
+    said: str  # the origin of the number, for a message: `--nproc-per-node 8`
+    torch: bool = False  # each takes a GPU by its local rank, as those of torchrun do
     option: Option | None = None
 
 
 def processes(job: LintedJob, pods: RolePods) -> Processes | None:
-    """How many processes train in each Pod, where something says so in numbers."""
     known = sum(devices(pods.main, counted=True).values())
     for started in pods.commands:
         if not _runs_torch(started):
@@ -306,7 +274,6 @@ def processes(job: LintedJob, pods: RolePods) -> Processes | None:
 
 
 def is_pytorch(pods: RolePods) -> bool:
-    """Whether a role trains with PyTorch, by its command, its variables or its image."""
     if any(map(_runs_torch, pods.commands)):
         return True
     image = str(pods.main.get("image", "")).partition("@")[0]
@@ -315,7 +282,6 @@ def is_pytorch(pods: RolePods) -> bool:
 
 
 def _runs_torch(started: Started) -> bool:
-    """Whether a command is torchrun, by its name or as a module of Python."""
     return started.program in _TORCH or not started.words.isdisjoint(_TORCH)
 
 
@@ -323,7 +289,6 @@ def _runs_torch(started: Started) -> bool:
 
 
 def is_on_one_node(pods: RolePods) -> bool:
-    """Whether the scheduler is bound to put all Pods of a role on one node."""
     spec = pods.spec
     if "nodeName" in spec or HOST in spec.get("nodeSelector", {}):
         return True
@@ -331,10 +296,10 @@ def is_on_one_node(pods: RolePods) -> bool:
 
 
 def is_one_per_node(pods: RolePods) -> bool:
-    """Whether the scheduler is bound to put each Pod of a role on a node of its own.
+    """Return whether the scheduler must put each Pod of a role on a different node.
 
-    It is by an anti-affinity or a spread over nodes, and by ports of the host: of a Pod in the
-    host's network, those that its containers declare.
+    An anti-affinity or a spread over nodes does that, and ports of the host; in the host's network
+    those are all ports that containers declare.
     """
     spec = pods.spec
     if any(term.get("topologyKey") == HOST for term in _terms(spec, "podAntiAffinity")):
@@ -350,7 +315,6 @@ def is_one_per_node(pods: RolePods) -> bool:
 
 
 def required_labels(pods: RolePods) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The labels of nodes that the Pods of a role require, each with the values it may have."""
     for name, value in pods.spec.get("nodeSelector", {}).items():
         yield name, (value,)
     node = (pods.spec.get("affinity") or {}).get("nodeAffinity") or {}
@@ -376,11 +340,6 @@ class Mounted(Struct, frozen=True):
 
 
 def mounted_at(pods: RolePods, path: str) -> Mounted | None:
-    """The volume that holds an absolute path of the main container.
-
-    Returns:
-        The volume; None if the container's own file system holds the path.
-    """
     below = f"{path.rstrip('/')}/"
     volumes = {volume["name"]: volume for volume in pods.spec.get("volumes", ())}
     holders = [
@@ -392,27 +351,19 @@ def mounted_at(pods: RolePods, path: str) -> Mounted | None:
 
 
 class Checkpoints(Struct, frozen=True):
-    """A place to which the main container of a role writes checkpoints.
+    """A place to which the main container of a role writes checkpoints."""
 
-    Args:
-        said: What says that checkpoints go there, for a message.
-        mounted: The volume that holds them; None for the container's own file system.
-        where: What says so: an option, or a path in the container.
-    """
-
-    said: str
-    mounted: Mounted | None
-    where: Option | ValuePath
+    said: str  # what says that checkpoints go there, for a message
+    mounted: Mounted | None  # the volume that holds them; None for the container's file system
+    where: Option | ValuePath  # of what says so: an option, or a path in the container
 
     def place(self, pods: RolePods) -> Location:
-        """Where it is written that checkpoints go there."""
         if isinstance(self.where, Option):
             return self.where.place
         return pods.place_in(pods.main, *self.where)
 
 
 def checkpoints(pods: RolePods) -> Iterator[Checkpoints]:
-    """The places to which the main container writes checkpoints, as options and names say."""
     written = pods.role.template.main_container
     for option in pods.options:
         path = option.value or ""
@@ -442,5 +393,5 @@ def _is_for_checkpoints(name: str) -> bool:
 
 
 def _is_writable(mounted: Mounted | None) -> bool:
-    """Whether checkpoints can be written there; a training starts from what it cannot write."""
+    """Return whether checkpoints can be written there; a read-only one is a starting point."""
     return mounted is None or not mounted.mount.get("readOnly")

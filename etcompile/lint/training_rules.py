@@ -1,7 +1,7 @@
-"""The rules of advice: each a pure function from a job, as it is compiled, to warnings.
+"""Define the rules of advice: pure functions from a compiled job to warnings.
 
-Why a rule is there and where its fact is written stands in `diagnostics/catalogue.yaml`. What
-several rules need to know of a Pod is in `linted_job`.
+`diagnostics/catalogue.yaml` says why a rule exists and where its fact is written. What several
+rules need to know of a Pod is in `linted_job`.
 """
 
 import re
@@ -41,11 +41,11 @@ _SHM = "/dev/shm"  # noqa: S108 - a path in containers
 _LOADERS = frozenset(
     {"num_workers", "dataloader_num_workers", "data_loader_workers", "loader_workers", "workers"}
 )
-"""Options of training scripts that say how many worker processes a data loader has."""
+"""Options of training scripts that set the number of worker processes of a data loader."""
 
 
 def no_shared_memory(job: LintedJob) -> Iterator[Diagnostic]:
-    """Processes of PyTorch that pass data through the 64 MiB of /dev/shm."""
+    """Warn of PyTorch processes that share data through the 64 MiB of /dev/shm."""
     for pods in job.pods:
         if pods.spec.get("hostIPC") or not is_pytorch(pods):
             continue
@@ -62,7 +62,7 @@ def no_shared_memory(job: LintedJob) -> Iterator[Diagnostic]:
         if counted:
             needed = counted[0]
         elif count > 1:
-            # One process a GPU: NCCL passes data between those of a node by shared memory.
+            # One process per GPU: NCCL passes data on a node through shared memory.
             needed = f"NCCL between {count} GPUs"
         elif count:
             needed = "the data loaders of a training on a GPU"
@@ -73,7 +73,6 @@ def no_shared_memory(job: LintedJob) -> Iterator[Diagnostic]:
 
 
 def memory_volume_too_large(job: LintedJob) -> Iterator[Diagnostic]:
-    """A volume in memory that may grow beyond the memory of the container that fills it."""
     for pods in job.pods:
         most = limit(pods.main, "memory")
         mounts = {mount["name"] for mount in pods.main.get("volumeMounts", ())}
@@ -95,9 +94,9 @@ def memory_volume_too_large(job: LintedJob) -> Iterator[Diagnostic]:
 
 
 def lost_checkpoints(job: LintedJob) -> Iterator[Diagnostic]:
-    """Checkpoints that are deleted with their container or Pod, or that stay on one node."""
+    """Warn of checkpoints that are deleted with their container or Pod, or stay on one node."""
     for pods in job.pods:
-        # A Pod that runs on a node by name finds its folders again.
+        # A Pod that is bound to a node by name sees its folders again.
         stays = "nodeName" in pods.spec or HOST in pods.spec.get("nodeSelector", {})
         reported: set[str] = set()
         for checkpoint in checkpoints(pods):
@@ -120,7 +119,6 @@ _SINGLE = {"ReadWriteOnce": "one node", "ReadWriteOncePod": "one Pod"}
 
 
 def claim_of_one_node(job: LintedJob) -> Iterator[Diagnostic]:
-    """A claim of the input or of the job that only one node can use, in Pods on several."""
     claims: dict[str, Mapping[str, Any]] = {}
     for value in (source.data for source in job.others):
         near = value["metadata"].get("namespace") in (None, job.job.namespace)
@@ -151,22 +149,21 @@ def claim_of_one_node(job: LintedJob) -> Iterator[Diagnostic]:
 
 
 def gpu_without_memory(job: LintedJob) -> Iterator[Diagnostic]:
-    """A container with an accelerator that does not say how much memory it needs."""
     for pods in job.pods:
         for container in pods.containers:
-            found = devices(container)
-            if found and not requests(pods, container, "memory"):
-                device, count = next(iter(found.items()))
+            requested = devices(container)
+            if requested and not requests(pods, container, "memory"):
+                device, count = next(iter(requested.items()))
                 place = pods.place_in(container, "resources", key=True)
                 facts = {"container": container["name"], "device": device, "count": count}
                 yield diagnose(codes.GPU_WITHOUT_MEMORY, place, **facts)
 
 
 def more_processes_than_gpus(job: LintedJob) -> Iterator[Diagnostic]:
-    """Another number of processes in a Pod than it has devices, or than anybody can count."""
+    """Warn of a Pod with another number of processes than devices, or an unknown number."""
     for pods in job.pods:
         (count, devices), running = devices_of(job, pods), processes(job, pods)
-        # Several processes of Horovod or MPI may share a GPU, where they do without NCCL.
+        # Several processes of Horovod or MPI may share a GPU without NCCL.
         if running is None or not running.torch or count in (0, running.count):
             continue
         option = running.option
@@ -182,11 +179,10 @@ def more_processes_than_gpus(job: LintedJob) -> Iterator[Diagnostic]:
 
 
 _BACKENDS = frozenset({"backend", "dist_backend", "distributed_backend", "ddp_backend"})
-"""Options of training scripts that name the backend of torch.distributed."""
+"""Options of training scripts that set the backend of torch.distributed."""
 
 
 def nccl_without_gpu(job: LintedJob) -> Iterator[Diagnostic]:
-    """The backend NCCL in Pods without a device."""
     for pods in job.pods:
         if devices(pods.main) or pods.main.get("resources", {}).get("claims"):
             continue
@@ -201,7 +197,6 @@ _THREADS = "OMP_NUM_THREADS"
 
 
 def fewer_processors_than_threads(job: LintedJob) -> Iterator[Diagnostic]:
-    """Processes times their threads above the CPU limit."""
     for pods in job.pods:
         most = limit(pods.main, "cpu")
         if most is None:
@@ -212,7 +207,7 @@ def fewer_processors_than_threads(job: LintedJob) -> Iterator[Diagnostic]:
         threads = whole_number(written) if written else None
         # Without the variable torchrun gives each of several processes one thread.
         count = (running.count if running else 1) * (threads or 1)
-        # A single thread that gets a part of a processor was given no more on purpose.
+        # A single thread with a part of a processor is intended.
         if count > 1 and count > most:
             said = [running.said] if running and running.count > 1 else []
             said += [f"{_THREADS} {threads}"] if threads else []
@@ -227,11 +222,10 @@ def fewer_processors_than_threads(job: LintedJob) -> Iterator[Diagnostic]:
 
 
 _LOCKING = frozenset({"IPC_LOCK", "CAP_IPC_LOCK", "ALL"})
-"""Capabilities by which a container may lock memory."""
+"""Capabilities that allow a container to lock memory."""
 
 
 def rdma_without_locked_memory(job: LintedJob) -> Iterator[Diagnostic]:
-    """An RDMA device in a container that may not lock the memory which the device reads."""
     for pods in job.pods:
         for container in pods.containers:
             resources = container.get("resources", {})
@@ -250,7 +244,7 @@ def rdma_without_locked_memory(job: LintedJob) -> Iterator[Diagnostic]:
 
 
 def host_network_without_dns(job: LintedJob) -> Iterator[Diagnostic]:
-    """Pods in the network of their nodes that cannot resolve the names of the job's Services."""
+    """Warn of Pods in their nodes' network that cannot resolve the names of the job's Services."""
     for pods in job.pods if job.count > 1 else ():
         policy = pods.spec.get("dnsPolicy", "ClusterFirst")
         if pods.spec.get("hostNetwork") and policy in ("ClusterFirst", "Default"):
@@ -260,7 +254,7 @@ def host_network_without_dns(job: LintedJob) -> Iterator[Diagnostic]:
 
 
 def host_ports_clash(job: LintedJob) -> Iterator[Diagnostic]:
-    """Replicas that listen on the same port of a node, of which two may land on one node."""
+    """Warn of replicas that listen on the same port of the host and may share a node."""
     for pods in job.pods:
         if pods.count < 2 or not pods.spec.get("hostNetwork") or is_one_per_node(pods):
             continue
@@ -277,13 +271,13 @@ def host_ports_clash(job: LintedJob) -> Iterator[Diagnostic]:
 
 
 _OF_PODS = "eth0"
-"""The interface that container runtimes give a Pod."""
+"""The interface that container runtimes create in a Pod."""
 _MORE_NETWORKS = "k8s.v1.cni.cncf.io/networks"
-"""Annotation by which a Pod gets more interfaces."""
+"""Annotation that adds interfaces to a Pod."""
 
 
 def interface_of_the_host(job: LintedJob) -> Iterator[Diagnostic]:
-    """NCCL or Gloo bound to a network interface by which the peers cannot be reached."""
+    """Warn of NCCL or Gloo on a network interface that does not reach the peers."""
     for pods in job.pods:
         by_variable, by_option = variables(pods.main), passed(pods)
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
@@ -291,7 +285,7 @@ def interface_of_the_host(job: LintedJob) -> Iterator[Diagnostic]:
             if value and (problem := _interface_problem(job, pods, name, value)):
                 names = [env["name"] for env in pods.role.template.main_container.get("env", ())]
                 where = ("env", names.index(name), "value") if name in names else ("env",)
-                # The option may stand there for several variables.
+                # The option may occur for several variables.
                 said = f"{name}={value}"
                 place = place_of(option.role, said) if option else pods.place_in(pods.main, *where)
                 facts = {"variable": name, "value": value, "problem": problem}
@@ -312,7 +306,7 @@ def _interface_problem(job: LintedJob, pods: RolePods, name: str, value: str) ->
     if "$(" in value:
         return None
     for interface in interfaces:
-        # NCCL takes what begins with the text, unless it is to be exact.
+        # NCCL matches the beginning of a name, unless an exact match is requested.
         if interface in (_OF_PODS, "lo") or (not exact and _OF_PODS.startswith(interface)):
             return None
     return f"a Pod without hostNetwork has only {_OF_PODS} and lo"
@@ -321,14 +315,13 @@ def _interface_problem(job: LintedJob, pods: RolePods, name: str, value: str) ->
 # Failures and time ------------------------------------------------------------------------------
 
 _API_DEFAULT = 6
-"""The backoffLimit that the API server gives a TrainingJob (reference/et-operator.md 0)."""
+"""The API server's default backoffLimit of a TrainingJob (reference/et-operator.md 0)."""
 
 
 def retries_contradict(job: LintedJob) -> Iterator[Diagnostic]:
-    """A backoffLimit that the restart policies make meaningless, or the reverse."""
     spec: Mapping[str, Any] = job.job.origin.source.data.get("spec") or {}
     run, roles = job.job.run, [pods.role for pods in job.pods]
-    # et-operator counts restarts of the whole job; the others count replicas that failed.
+    # et-operator counts restarts of the whole job; the others count failed replicas.
     of_job = run.limits == "restarts"
     path = ("spec", "backoffLimit") if of_job else ("spec", "runPolicy", "backoffLimit")
     limit = value_at({"spec": spec}, path)
@@ -361,14 +354,13 @@ def retries_contradict(job: LintedJob) -> Iterator[Diagnostic]:
 
 
 _GRACE = 30
-"""Seconds from TERM to KILL, where a Pod says nothing (PodSpec, v1)."""
+"""Seconds from TERM to KILL if a Pod does not set them (PodSpec, v1)."""
 _SLEEP = re.compile(r"\bsleep\s+(\d{1,6})\b")
 
 
 def short_grace_period(job: LintedJob) -> Iterator[Diagnostic]:
-    """Too little time between the signal to end and the end, for a checkpoint."""
     in_place = job.job.run.in_place
-    # Before TERM, a supervisor sends a signal for a checkpoint.
+    # Before TERM, a supervisor sends a signal to write a checkpoint.
     signalled = in_place if in_place and in_place.checkpoint_signal else None
     for pods in job.pods:
         seconds = pods.spec.get("terminationGracePeriodSeconds")
@@ -401,18 +393,18 @@ _SPOT = {
     "eks.amazonaws.com/capacityType": "SPOT",
     "node.kubernetes.io/lifecycle": "spot",
 }
-"""Labels, which are taints too, of nodes that a cloud may take away at any time."""
+"""Labels, and taints, of nodes that a cloud may take away at any time."""
 
 
 def spot_without_checkpoint_signal(job: LintedJob) -> Iterator[Diagnostic]:
-    """A job of fixed size on spot nodes, where no signal precedes the loss of a node."""
+    """Warn of a job of fixed size on spot nodes without a signal before the loss of a node."""
     in_place = job.job.run.in_place
-    # An elastic job, and one whose replicas are followed by others, go on with those that are left.
+    # Elastic jobs, and jobs that relaunch replicas, continue with the remaining ones.
     elastic = any(pods.role.bounds or pods.role.recovery.relaunch for pods in job.pods)
     if job.count < 2 or elastic or (in_place and in_place.checkpoint_signal):
         return
     for pods in job.pods:
-        # By which labels the Pods go to spot nodes, each with the path that says so.
+        # Labels that lead the Pods to spot nodes, each with the path of the field.
         spots: list[tuple[str, tuple[str | int, ...]]] = []
         for name, values in required_labels(pods):
             if _SPOT.get(name) in values:
@@ -431,24 +423,20 @@ def spot_without_checkpoint_signal(job: LintedJob) -> Iterator[Diagnostic]:
 # Gangs and launchers ----------------------------------------------------------------------------
 
 _NEED_QUEUE = {"kueue": "Kueue", "kai": "KAI"}
-"""The schedulers that leave Pods waiting, and say little of it, where their queue is not there
-(reference/gang-scheduling.md 4.1, 7). Others have no queues, or make the default one."""
+"""The schedulers that leave Pods pending with hardly any message if their queue does not exist
+(reference/gang-scheduling.md 4.1, 7). Others have no queues, or create the default one."""
 
 
 def gang_without_queue(job: LintedJob) -> Iterator[Diagnostic]:
-    """A gang whose scheduler needs a queue, and a job that names none."""
     scheduler = job.settings.gang
     if scheduler not in _NEED_QUEUE or job.job.gang.queue is not None:
         return
     labels = [name for name, reader in QUEUE_LABELS.items() if reader == scheduler]
     annotations = [name for name, reader in QUEUE_ANNOTATIONS.items() if reader == scheduler]
-    written = [(job.job.gang.labels, job.job.gang.annotations)]
-    written += [(role.template.labels, role.template.annotations) for role in job.job.roles]
-    for own_labels, own_annotations in written:
-        if not own_labels.keys().isdisjoint(labels):
-            return
-        if not own_annotations.keys().isdisjoint(annotations):
-            return
+    metadata = [(job.job.gang.labels, job.job.gang.annotations)]
+    metadata += [(role.template.labels, role.template.annotations) for role in job.job.roles]
+    if any(names.keys() & {*labels} or notes.keys() & {*annotations} for names, notes in metadata):
+        return
     for pods in job.pods:
         of_pods = pods.metadata.get("labels", {})
         if queues := [of_pods[name] for name in labels if name in of_pods]:
@@ -462,7 +450,6 @@ _RETIRED = "torch.distributed.launch"
 
 
 def retired_launcher(job: LintedJob) -> Iterator[Diagnostic]:
-    """The launcher of PyTorch that torchrun has replaced."""
     for pods in job.pods:
         started = next((run for run in pods.commands if _RETIRED in run.words), None)
         if started is not None:
@@ -489,4 +476,4 @@ TRAINING_RULES: tuple[Callable[[LintedJob], Iterator[Diagnostic]], ...] = (
     gang_without_queue,
     retired_launcher,
 )
-"""All rules; the order in which they are asked is not that of their warnings."""
+"""All rules, in any order: warnings are sorted by code."""
