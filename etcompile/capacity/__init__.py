@@ -1,5 +1,5 @@
-"""Whether jobs fit a cluster: what its nodes have free, where Pods may go, and what quotas allow.
+"""Check whether jobs fit a cluster: free nodes, rules of placement, and quotas.
 
-Everything here is pure. A `Snapshot` is what a cluster has; `answers.fit` compares a job's Pods
-with it, by the rules of the filter plugins of kube-scheduler 1.34.
+Everything here is pure. A `Snapshot` describes a cluster; `answers.fit` compares a job's Pods with
+it, by the rules of the filter plugins of kube-scheduler 1.34.
 """

@@ -1,4 +1,4 @@
-"""A snapshot and the objects of a job to whether the job fits, and why not."""
+"""Decide from a snapshot and the objects of a job whether the job fits, and why not."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,29 +14,21 @@ from etcompile.k8s.objects import Object
 from etcompile.model.schedulers import KUEUE_QUEUE
 
 _LOWEST = -STAYS - 2
-"""A priority below all."""
+"""A priority below all others."""
 _DEPENDS = "whether the scheduler finds a node for each Pod depends on how it scores nodes"
 _ROUNDED = "the snapshot rounds up what nodes use, so --capacity cluster may find more room"
 _NOWHERE = "no placement was found on the empty cluster either, which does not prove that none is"
 
 
 class Answer(Struct, frozen=True):
-    """Whether a job fits.
-
-    Args:
-        reasons: Why, as sentences without a full stop; the most important first.
-        likely: Whether the scheduler places all Pods if it scores nodes as it does by default.
-        would_end: By priority, what would have to end at least before the job fits.
-        preempts: Whether the scheduler ends that by itself.
-        fewer: Of elastic roles, how many Pods fit now, if not all do.
-    """
+    """Whether a job fits."""
 
     verdict: Verdict
-    reasons: tuple[str, ...] = ()
-    likely: bool = False
-    would_end: Mapping[int, Mapping[str, str]] = {}
-    preempts: bool = False
-    fewer: Mapping[str, int] = {}
+    reasons: tuple[str, ...] = ()  # sentences without a full stop, the most important first
+    likely: bool = False  # the scheduler places all Pods if it scores nodes as it does by default
+    would_end: Mapping[int, Mapping[str, str]] = {}  # by priority, what must end for the job to fit
+    preempts: bool = False  # the scheduler ends that by itself
+    fewer: Mapping[str, int] = {}  # Pods of elastic roles that fit now, if not all do
 
 
 def fit(
@@ -47,13 +39,13 @@ def fit(
     elastic: Mapping[str, int] | None = None,
     are_new: bool = True,
 ) -> Answer:
-    """Whether Pods fit a cluster.
+    """Return whether Pods fit a cluster.
 
     Args:
         objects: The objects of one job, or of several, in the order of their creation.
-        jobs: These jobs, `namespace/name`: what they use already is theirs.
+        jobs: Jobs, `namespace/name`, whose Pods in the cluster do not count as used.
         elastic: The fewest Pods of each elastic role, by its name.
-        are_new: They are to be created. If not they exist, have no node, and count in quotas.
+        are_new: The Pods are to be created; else they exist, have no node, and count in quotas.
     """
     unknown: Unknown = {}
     pods = [admitted(snapshot, pod, unknown) for pod in _pods(objects)]
@@ -62,11 +54,10 @@ def fit(
     roles: Sequence[Role] = roles_of(snapshot, pods, jobs, unknown)
 
     def with_others(above: int) -> Packing:
-        """The cluster with those Pods of others that have a higher priority than that."""
+        """Return the cluster with the other Pods of a higher priority than that."""
         return Packing(snapshot, roles, lambda use: use.job not in jobs and use.priority > above)
 
     def fewer(placed: Sequence[int]) -> dict[str, int]:
-        """How many Pods of elastic roles fit, if these are enough."""
         least = {role.title: role.number for role in roles} | {**(elastic or {})}
         pairs = zip(roles, placed, strict=True)
         return {r.title: n for r, n in pairs if least[r.title] <= n < r.number}
@@ -110,12 +101,11 @@ def fit(
 def _by_quota(
     snapshot: Snapshot, pods: Sequence[Object], roles: Sequence[Role], jobs: Collection[str]
 ) -> tuple[Sequence[Role], Verdict | Literal[""], tuple[str, ...]]:
-    """What quotas and queues make of Pods: roles, a verdict and reasons, as `QueueAnswer`."""
     if shortages := sorted(quota_shortages(snapshot, pods, jobs)):  # over-quota comes first
         return roles, shortages[0][0], tuple(reason for _, reason in shortages)
     queues = {
-        (own.get("namespace") or "", (own.get("labels") or {}).get(KUEUE_QUEUE) or "")
-        for own in (pod["metadata"] for pod in pods)
+        (metadata.get("namespace") or "", (metadata.get("labels") or {}).get(KUEUE_QUEUE) or "")
+        for metadata in (pod["metadata"] for pod in pods)
     }
     running = (units_of(use.requests)["pods"] * n for use, n in snapshot.uses if use.job in jobs)
     if not any(queue for _, queue in queues) or sum(running) >= len(pods):
@@ -128,7 +118,6 @@ def _by_quota(
 
 
 def _why_never(empty: Packing) -> Iterator[str]:
-    """What proves that no placement exists, in numbers."""
     frees = [cell.free for cell in empty.cells]
     largest = dict(zip(empty.resources, map(max, zip(*frees, strict=True)), strict=False))
     for index, (needs, title, count) in enumerate(empty.roles):
@@ -145,7 +134,6 @@ def _why_never(empty: Packing) -> Iterator[str]:
 
 
 def _refusals(packing: Packing, role: int) -> str:
-    """How many nodes refuse a role for which reason."""
     reasons = Counter[str]()
     for cell, count in packing.cells.items():
         reasons[packing.refusal(role, cell) or "with room"] += count
@@ -155,11 +143,10 @@ def _refusals(packing: Packing, role: int) -> str:
 
 
 def _pods(objects: Sequence[Object]) -> Iterator[Object]:
-    """The Pods among objects, and those that the Job controller makes later."""
     yield from (value for value in objects if value["kind"] == "Pod")
     for job in (value for value in objects if value["kind"] == "Job"):
         template, metadata = job["spec"]["template"], job["metadata"]
         for index in range(job["spec"].get("parallelism", 1)):
-            own = {"name": f"{metadata['name']}-{index}", "namespace": metadata.get("namespace")}
-            labelled = {**(template.get("metadata") or {}), **own}
+            names = {"name": f"{metadata['name']}-{index}", "namespace": metadata.get("namespace")}
+            labelled = {**(template.get("metadata") or {}), **names}
             yield {"apiVersion": "v1", "kind": "Pod", **template, "metadata": labelled}

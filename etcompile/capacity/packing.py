@@ -1,12 +1,12 @@
-"""Nodes and Pods to where the Pods go, by the filters of kube-scheduler 1.34; pure.
+"""Place Pods on nodes by the filters of kube-scheduler 1.34.
 
-The scheduler never moves a Pod that it has placed, and how it scores nodes is configurable. So
-there are two questions. `is_certain` proves that no order of placing Pods leaves one of them
-pending. `simulate` places one after another, by the default scores of the scheduler or the other
-way round; where it places all of them, there is a placement.
+The scheduler never moves a placed Pod, and how it scores nodes is configurable. So there are two
+questions. `is_certain` proves that no order of placing Pods leaves one of them pending. `simulate`
+places one after another, by the scheduler's default scores or the reverse; if it places all of
+them, a placement exists.
 
-Nodes that are equal in all that matters are one `Cell` with a number, so the time depends on how
-many different nodes there are.
+Nodes that are equal in all relevant ways are one `Cell` with a number, so the time depends on the
+number of different nodes.
 """
 
 import functools
@@ -22,11 +22,11 @@ from etcompile.capacity.pod_needs import Needs, Role, Rule, matches
 from etcompile.capacity.snapshot import HOSTNAME, Group, Port, Snapshot, Use, units_of
 
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Taints of nodes that are not ready now, under pressure or cordoned."""
+"""Taints of nodes that are temporarily not ready, under pressure or cordoned."""
 
 
 class Place(Struct, frozen=True, eq=False):
-    """What does not change on a node."""
+    """The constant properties of a node."""
 
     refusals: list[str | None]  # by role, why its Pods can never go there
     domains: list[list[str | None]]  # by role, for each rule that it meets the domain of the node
@@ -34,7 +34,7 @@ class Place(Struct, frozen=True, eq=False):
 
 
 class Cell(NamedTuple):
-    """The state of a node: what is free, the ports taken, and how many Pods of each role it has."""
+    """The state of a node: free amounts, taken ports, and the number of Pods of each role."""
 
     place: Place
     free: tuple[int, ...]
@@ -43,11 +43,11 @@ class Cell(NamedTuple):
 
 
 class Packing:
-    """Pods of some roles, in the order of their creation, and the nodes on which they may go.
+    """Pods of some roles, in the order of their creation, and their possible nodes.
 
     Args:
-        uses: Which of the Pods that run are there.
-        healthy: Whether all nodes are ready.
+        uses: Selects the running Pods that count.
+        healthy: Treat all nodes as ready.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Packing:
             elif lacking := [key for key in keys if key not in labels]:
                 refusal = f"without the label {lacking[0]}"
             refusals.append(refusal)
-            # Spread constraints count only nodes that may be chosen and have all labels.
+            # Spread constraints count only eligible nodes that have all labels.
             counts = is_affine and labels.keys() >= {*spread}
             names = [
                 labels.get(r.key) if counts or r.kind == "together" else None for r, _ in rules
@@ -105,7 +105,7 @@ class Packing:
     # One node ----------------------------------------------------------------------------------
 
     def refusal(self, role: int, cell: Cell) -> str | None:
-        """Why a Pod of a role cannot go on a node, apart from rules about domains."""
+        """Say why a Pod of a role cannot go on a node, apart from rules about domains."""
         if reason := cell.place.refusals[role]:
             return reason
         for at, amount in self._requests[role]:
@@ -117,7 +117,6 @@ class Packing:
         return "whose port is taken" if _collide(ports, cell.ports) else None
 
     def capacity(self, role: int, cell: Cell) -> int:
-        """How many Pods of a role a node takes, apart from rules about domains."""
         if self.refusal(role, cell):
             return 0
         if self.roles[role].needs.ports or role in self._apart[role]:
@@ -125,7 +124,6 @@ class Packing:
         return min([cell.free[at] // amount for at, amount in self._requests[role]])
 
     def after(self, role: int, cell: Cell, count: int = 1) -> Cell:
-        """The node with more Pods of a role."""
         free, placed = list(cell.free), list(cell.placed)
         for at, amount in self._requests[role]:
             free[at] -= amount * count
@@ -134,7 +132,7 @@ class Packing:
         return Cell(cell.place, tuple(free), ports, tuple(placed))
 
     def domain(self, role: int, at: int, cell: Cell) -> Any:
-        """The domain of a node for a rule; of single nodes the number of Pods that it counts."""
+        """Return a node's domain for a rule; for single nodes the number of Pods it counts."""
         name, (rule, counted) = cell.place.domains[role][at], self.rules[role][at]
         if name is None or rule.key != HOSTNAME:
             return name
@@ -143,7 +141,7 @@ class Packing:
     # One placement -----------------------------------------------------------------------------
 
     def simulate(self, *, packed: bool = False) -> list[int]:
-        """How many Pods of each role are placed; `packed`: on the nodes with the lowest scores."""
+        """Return how many Pods of each role find a node; `packed`: lowest scores first."""
         cells, placed = Counter(self.cells), [0] * len(self.roles)
         while True:
             before = sum(placed)
@@ -153,7 +151,6 @@ class Packing:
                 return placed
 
     def _fill(self, cells: Counter[Cell], role: int, count: int, sign: int) -> int:
-        """Places Pods of a role until there are enough, or none can be placed; how many it does."""
         tallies = [_Tally(self, cells, role, at) for at in range(len(self.rules[role]))]
         heaps: dict[tuple[Any, ...], list[tuple[int, int, Cell]]] = defaultdict(list)
         serial = itertools.count()
@@ -187,7 +184,7 @@ class Packing:
         return count
 
     def _score(self, role: int, cell: Cell) -> int:
-        """The default score of the scheduler: nodes that are little and evenly used."""
+        """Return the scheduler's default score: high for nodes with little and even usage."""
         free, has = self.after(role, cell).free, cell.place.allocatable
         at = [self.resources.index(name) for name in ("cpu", "memory")]
         used = [min(1 - free[i] / has[i], 1.0) for i in at if has[i]] or [0.0]
@@ -198,7 +195,7 @@ class Packing:
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is proved that no order of placing them leaves a Pod pending."""
+        """Return whether provably no order of placing them leaves a Pod pending."""
         return all(map(self._is_certain, range(len(self.roles))))
 
     def _is_certain(self, role: int) -> bool:
@@ -212,7 +209,7 @@ class Packing:
         grouped: dict[Any, list[tuple[Cell, int]]] = defaultdict(list)
         for cell, number in self.cells.items():
             name = self.domain(role, 0, cell)
-            # Where none of them can go, none is followed.
+            # If none of them can go there, no others follow.
             if name is not None and (rule.kind == "spread" or self.capacity(role, cell)):
                 grouped[cell if is_host else name].append((cell, 1 if is_host else number))
         rooms = [self._least(role, cells) for cells in grouped.values()]
@@ -225,19 +222,19 @@ class Packing:
         return most >= count
 
     def _least(self, role: int, cells: Iterable[tuple[Cell, int]]) -> int:
-        """How many Pods of a role nodes take at least, wherever Pods of other roles are.
+        """Return a lower bound of the Pods of a role that fit, wherever other roles' Pods are.
 
-        The larger of two bounds. Each of the others takes the most places that it can. Or as many
-        of the others as a node takes are on each node at once.
+        It is the larger of two bounds. Each other Pod takes as many places as it can. Or each node
+        at once has as many of the others as it takes.
         """
-        cells, own = [*cells], dict(self._requests[role])
+        cells, requests = [*cells], dict(self._requests[role])
         places = [self.capacity(role, cell) for cell, _ in cells]
         rest = sum(n * number for n, (_, number) in zip(places, cells, strict=True))
         others = [other for other, count in enumerate(self.counts) if count and other != role]
         for other in others:
             needs, excluding = self.roles[other].needs, other in self._apart[role]
             excluding = excluding or _collide(needs.ports, self.roles[role].needs.ports)
-            lost = max(-(-n // own[at]) for at, n in self._requests[other] if at in own)
+            lost = max(-(-n // requests[at]) for at, n in self._requests[other] if at in requests)
             rest -= self.counts[other] * (max(places, default=0) if excluding else lost)
         if rest >= self.counts[role] or not others:
             return rest
@@ -251,27 +248,25 @@ class Packing:
         return max(rest, crowded)
 
     def most(self, role: int) -> int:
-        """How many Pods of a role find a place at most, apart from rules about domains."""
         return sum(self.capacity(role, cell) * count for cell, count in self.cells.items())
 
 
 class _Tally:
-    """How many Pods that a rule counts are in each domain, while Pods of a role are placed.
+    """The number of counted Pods in each domain, while Pods of a role are placed.
 
-    Where each node is a domain: how many nodes have so many Pods.
+    If each node is a domain, it counts the nodes with so many Pods.
     """
 
     def __init__(self, packing: Packing, cells: Counter[Cell], role: int, at: int) -> None:
         self._domain = functools.partial(packing.domain, role, at)
         self._rule, self._counted = packing.rules[role][at]
-        self._is_host, self._own = self._rule.key == HOSTNAME, role in self._counted
+        self._is_host, self._is_counted = self._rule.key == HOSTNAME, role in self._counted
         self._pods: Counter[Any] = Counter()
         for cell, count in cells.items():
             if count:
                 self.add(cell, count)
 
     def add(self, cell: Cell, count: int) -> None:
-        """Counts nodes."""
         if (name := self._domain(cell)) is not None:
             each = 1 if self._is_host else sum(cell.placed[role] for role in self._counted)
             self._pods[name] += count * each
@@ -279,16 +274,14 @@ class _Tally:
                 del self._pods[name]
 
     def allows(self, name: Any) -> bool:
-        """Whether another Pod may go to a domain."""
         numbers = self._pods if self._is_host else self._pods.values()
         number = name if self._is_host else self._pods[name]
         if self._rule.kind == "together":
-            return number > 0 or (self._own and not any(numbers))
-        return bool(number + self._own - min(numbers, default=0) <= self._rule.most)
+            return number > 0 or (self._is_counted and not any(numbers))
+        return bool(number + self._is_counted - min(numbers, default=0) <= self._rule.most)
 
 
 def _rules(needs: Sequence[Needs], role: int) -> list[tuple[Rule, frozenset[int]]]:
-    """The rules about domains that a Pod of a role meets, each with the roles that it counts."""
     rules = [
         (rule, frozenset(at for at, o in enumerate(needs) if matches(rule.selector, o.labels)))
         for rule in needs[role].rules
@@ -303,7 +296,6 @@ def _rules(needs: Sequence[Needs], role: int) -> list[tuple[Rule, frozenset[int]
 
 
 def _is_apart(one: Needs, other: Needs) -> bool:
-    """Whether two Pods are never on one node, by the anti-affinity of either of them."""
     return any(
         rule.kind == "apart" and matches(rule.selector, matched.labels)
         for has, matched in ((one, other), (other, one))
@@ -312,7 +304,6 @@ def _is_apart(one: Needs, other: Needs) -> bool:
 
 
 def _collide(ports: frozenset[Port], others: frozenset[Port]) -> bool:
-    """Whether one of some ports of the host is taken already."""
     every = ("", "0.0.0.0")  # noqa: S104 - nothing is bound here
     return any(
         (protocol, number) == (other[0], other[2])

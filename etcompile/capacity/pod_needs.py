@@ -1,8 +1,7 @@
-"""Pods to what the scheduler asks of a node for them, after what the API server adds to them.
+"""Compute what the scheduler requires of a node for Pods, with what the API server adds to them.
 
-Pods of a job are alike for the scheduler: a thousand workers are one `Role`.
-What a snapshot cannot tell is left out of them, and goes to `unknown`, so that what does not fit by
-the rest does not fit at all.
+Equal Pods are one `Role` for the scheduler, even a thousand workers. What a snapshot cannot answer
+is left out and goes to `unknown`, so a Pod that does not fit by the rest does not fit at all.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ Expression = tuple[str, str, tuple[str, ...]]
 """Key, operator and values of one requirement of a selector."""
 _FIELDS = {"topologyKey", "labelSelector", "maxSkew", "whenUnsatisfiable"}
 Unknown = dict[str, None]
-"""Reasons, in their order and each of them once."""
+"""Reasons, in their order and without repetition."""
 
 
 class Rule(NamedTuple):
@@ -40,38 +39,36 @@ class Rule(NamedTuple):
 
 
 class Needs(Struct, frozen=True):
-    """What the scheduler asks of a node for a Pod: requests with `pods: 1`, and rules.
+    """What the scheduler requires of a node for a Pod."""
 
-    Of `node_terms` one must match. `labels` are the Pod's own.
-    """
-
-    requests: Mapping[str, int]
+    requests: Mapping[str, int]  # with `pods: 1`
     ports: frozenset[Port]
-    node_terms: tuple[tuple[Expression, ...], ...]
+    node_terms: tuple[tuple[Expression, ...], ...]  # one of them must match
     tolerations: tuple[Mapping[str, Any], ...]
     rules: tuple[Rule, ...]
     labels: Mapping[str, str]
 
     def is_affine(self, labels: Mapping[str, str]) -> bool:
-        """Whether its node selector and node affinity match the labels of a node."""
         return any(matches(term, labels) for term in self.node_terms)
 
     def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
-        """The first taint that keeps the Pod away."""
         for taint in taints:
             key, value, effect = taint
             if effect != "PreferNoSchedule" and not any(
-                own.get("effect") in (None, "", effect)
-                and (not own.get("key") or own["key"] == key)
-                and (own.get("operator") == "Exists" or (own.get("value") or "") == value)
-                for own in self.tolerations
+                toleration.get("effect") in (None, "", effect)
+                and (not toleration.get("key") or toleration["key"] == key)
+                and (
+                    toleration.get("operator") == "Exists"
+                    or (toleration.get("value") or "") == value
+                )
+                for toleration in self.tolerations
             ):
                 return taint
         return None
 
 
 class Role(NamedTuple):
-    """Pods that are alike for the scheduler."""
+    """Pods that are equal for the scheduler."""
 
     needs: Needs
     title: str
@@ -79,7 +76,7 @@ class Role(NamedTuple):
 
 
 def admitted(snapshot: Snapshot, pod: Object, unknown: Unknown) -> Object:
-    """A Pod with what the plugins Priority and RuntimeClass add to it."""
+    """Return a Pod with what the plugins Priority and RuntimeClass add to it."""
     classes, spec = snapshot.of_kind("PriorityClass"), dict(pod["spec"])
     default = next((each["value"] for each in classes.values() if each.get("globalDefault")), 0)
     if (name := spec.get("priorityClassName")) and name not in classes:
@@ -88,9 +85,9 @@ def admitted(snapshot: Snapshot, pod: Object, unknown: Unknown) -> Object:
     if name := spec.get("runtimeClassName"):
         if (runtime := snapshot.of_kind("RuntimeClass").get(name)) is None:
             unknown[f"the snapshot has no RuntimeClass {name}"] = None
-        own = (runtime or {}).get("scheduling") or {}
-        spec["nodeSelector"] = (spec.get("nodeSelector") or {}) | (own.get("nodeSelector") or {})
-        spec["tolerations"] = [*(spec.get("tolerations") or ()), *(own.get("tolerations") or ())]
+        added = (runtime or {}).get("scheduling") or {}
+        spec["nodeSelector"] = (spec.get("nodeSelector") or {}) | (added.get("nodeSelector") or {})
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *(added.get("tolerations") or ())]
         spec["overhead"] = ((runtime or {}).get("overhead") or {}).get("podFixed") or {}
     return {**pod, "spec": spec}
 
@@ -98,16 +95,16 @@ def admitted(snapshot: Snapshot, pod: Object, unknown: Unknown) -> Object:
 def roles_of(
     snapshot: Snapshot, pods: Sequence[Object], jobs: Collection[str], unknown: Unknown
 ) -> list[Role]:
-    """Pods in groups that are alike for the scheduler, in the order of their first Pods.
+    """Group Pods that are equal for the scheduler, in the order of their first Pods.
 
     Args:
-        jobs: These jobs, `namespace/name`: a rule that names their Pods is not about others.
+        jobs: Jobs, `namespace/name`: a rule that selects their Pods concerns no others.
     """
     needs = [_needs(snapshot, pod, jobs, unknown) for pod in pods]
     rules = sorted({rule for need in needs for rule in need.rules})
     groups: dict[str, Role] = {}
     for pod, need in zip(pods, needs, strict=True):
-        # Of its labels it matters which rules select them.
+        # Labels differ only if rules select them differently.
         seen = {str(n): "" for n, rule in enumerate(rules) if matches(rule.selector, need.labels)}
         key = repr(structs.replace(need, labels=seen))
         title = need.labels.get(ROLE_LABEL) or pod["metadata"]["name"]
@@ -137,21 +134,21 @@ def _needs(snapshot: Snapshot, pod: Object, jobs: Collection[str], unknown: Unkn
     names = {job.partition("/")[2] for job in jobs}
     rules = []
     for rule, unclear in _rules(spec):
-        # Whether it can match only Pods of the job itself.
-        is_own = any(
+        # Whether the rule can match only Pods of the job itself.
+        is_internal = any(
             operator in ("In", "Exists") and (key not in keys or (values and names >= {*values}))
             for key, operator, values in rule.selector
         )
         if unclear:
             unknown[f"{unclear} is not looked at here"] = None
-        elif is_own:
+        elif is_internal:
             rules.append(rule)
         else:
             unknown["its rules may be about Pods of others, whose labels are not known"] = None
-    for own in snapshot.anti_affinity:
-        reaches = own["namespace"] == namespace or own["term"].keys() - _FIELDS
-        selector = selector_of(own["term"])
-        if own["job"] not in jobs and reaches and matches(selector, labels):
+    for running in snapshot.anti_affinity:
+        reaches = running["namespace"] == namespace or running["term"].keys() - _FIELDS
+        selector = selector_of(running["term"])
+        if running["job"] not in jobs and reaches and matches(selector, labels):
             unknown["the anti-affinity of Pods that run keeps it away from them"] = None
     requests = {**units_of(requested(spec)), "pods": 1}
     tolerations = tuple(spec.get("tolerations") or ())
@@ -159,7 +156,6 @@ def _needs(snapshot: Snapshot, pod: Object, jobs: Collection[str], unknown: Unkn
 
 
 def _undecidable(snapshot: Snapshot, spec: Object, namespace: str) -> Iterator[str]:
-    """What decides about a Pod that no snapshot holds."""
     if (scheduler := spec.get("schedulerName") or "default-scheduler") != "default-scheduler":
         yield f"{scheduler} schedules it, by rules of its own"
     for volume in spec.get("volumes") or ():
@@ -177,7 +173,7 @@ def _undecidable(snapshot: Snapshot, spec: Object, namespace: str) -> Iterator[s
 
 
 def _rules(spec: Object) -> Iterator[tuple[Rule, str]]:
-    """The rules about other Pods, each with what it has that no rule holds."""
+    """Yield the rules about other Pods, each with the fields that `Rule` cannot express."""
     for written in spec.get("topologySpreadConstraints") or ():
         selector = selector_of(written)
         # An empty selector counts no Pods: countPodsMatchSelector in the plugin's common.go.
@@ -195,7 +191,6 @@ def _rules(spec: Object) -> Iterator[tuple[Rule, str]]:
 
 
 def selector_of(written: Mapping[str, Any]) -> tuple[Expression, ...]:
-    """The selector of a rule about Pods; one that matches none if it has none."""
     if (selector := written.get("labelSelector")) is None:
         return (("", "In", ()),)
     expressions = map(_expression, selector.get("matchExpressions") or ())
@@ -203,7 +198,6 @@ def selector_of(written: Mapping[str, Any]) -> tuple[Expression, ...]:
 
 
 def matches(selector: Iterable[Expression], labels: Mapping[str, str]) -> bool:
-    """Whether labels satisfy all requirements of a selector of Pods or nodes."""
     for key, operator, values in selector:
         value = labels.get(key)
         if operator in ("In", "NotIn"):
@@ -212,10 +206,10 @@ def matches(selector: Iterable[Expression], labels: Mapping[str, str]) -> bool:
             holds = (value is not None) == (operator == "Exists")
         else:
             try:
-                own, bound = int(value or ""), int(values[0])
+                number, bound = int(value or ""), int(values[0])
             except (ValueError, IndexError):
                 return False
-            holds = own > bound if operator == "Gt" else own < bound
+            holds = number > bound if operator == "Gt" else number < bound
         if not holds:
             return False
     return True
@@ -226,5 +220,4 @@ def _expression(written: Mapping[str, Any]) -> Expression:
 
 
 def equal(labels: Mapping[str, Any]) -> tuple[Expression, ...]:
-    """Labels as requirements of a selector."""
     return tuple((key, "In", (str(value),)) for key, value in sorted(labels.items()))

@@ -1,8 +1,8 @@
-"""Pods to what the ResourceQuotas of their namespace and the queues of Kueue say about them.
+"""Apply the ResourceQuotas of a namespace and the queues of Kueue to Pods.
 
-Kueue gives each set of equal Pods the first flavor that has quota for it, and borrows from the
-cohort what others do not use (pkg/scheduler/flavorassigner and pkg/cache/scheduler in Kueue 0.17).
-Cohorts within cohorts are left to Kueue.
+Kueue gives each set of equal Pods the first flavor that has quota for it, and borrows unused quota
+from the cohort (pkg/scheduler/flavorassigner and pkg/cache/scheduler in Kueue 0.17). For cohorts
+within cohorts the answer is unknown.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ whether the scheduler finds it depends on how it scores nodes."""
 
 
 class QueueAnswer(NamedTuple):
-    """What Kueue does with Pods: it admits them to the nodes of their flavors, or says why not."""
+    """Kueue's decision about Pods: admitted to the nodes of their flavors, or why not."""
 
     roles: Sequence[Role]
     verdict: Verdict | Literal[""] = ""  # "" if it admits them
@@ -36,11 +36,11 @@ class QueueAnswer(NamedTuple):
 def quota_shortages(
     snapshot: Snapshot, pods: Sequence[Object], jobs: Collection[str]
 ) -> Iterator[tuple[Verdict, str]]:
-    """What ResourceQuotas lack for Pods: a verdict and why; what `jobs` use already is theirs."""
+    """Yield what ResourceQuotas lack for Pods: a verdict and why; usage of `jobs` is free."""
     for title, quota in snapshot.of_kind("ResourceQuota").items():
         namespace, spec = title.partition("/")[0], quota.get("spec") or {}
-        own = [pod for pod in pods if pod["metadata"].get("namespace") == namespace]
-        for container, resource in sorted(_unnamed(own, spec)):
+        local = [pod for pod in pods if pod["metadata"].get("namespace") == namespace]
+        for container, resource in sorted(_unnamed(local, spec)):
             must = f"the container {container} must name {resource}"
             yield "over-quota", f"{must} for the ResourceQuota {title}"
         theirs = total(
@@ -50,7 +50,7 @@ def quota_shortages(
         )
         theirs |= {f"requests.{name}": amount for name, amount in theirs.items()}
         is_scoped = bool(spec.keys() & {"scopes", "scopeSelector"})
-        for short in shortages(quota, own, {} if is_scoped else theirs):
+        for short in shortages(quota, local, {} if is_scoped else theirs):
             if short.lasts:
                 is_final, name = short.needed > short.most, short.resource.split(".", 1)[-1]
                 allowed = short.most if is_final else max(short.free + short.freed, Decimal(0))
@@ -61,7 +61,7 @@ def quota_shortages(
 
 
 def _unnamed(pods: Sequence[Object], spec: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Containers that leave out what each container must name in a quota (core/pods.go)."""
+    """Return containers without a resource that each container must name (core/pods.go)."""
     forms = (("", of_container), ("requests.", of_container), ("limits.", limits_of))
     hard = spec.get("hard") or {}
     named = [(p + n, n, of) for p, of in forms for n in ("cpu", "memory") if p + n in hard]
@@ -78,7 +78,6 @@ def _unnamed(pods: Sequence[Object], spec: Mapping[str, Any]) -> set[tuple[str, 
 def queue_answer(
     snapshot: Snapshot, queue: str, namespace: str, roles: Sequence[Role]
 ) -> QueueAnswer:
-    """Whether Kueue admits Pods that name a LocalQueue."""
     local = snapshot.of_kind("LocalQueue").get(f"{namespace}/{queue}", {}).get("spec")
     name = (local or {}).get("clusterQueue", "")
     spec = snapshot.of_kind("ClusterQueue").get(name, {}).get("spec")
@@ -103,7 +102,7 @@ def queue_answer(
     }
     if unclear := next((words for words, is_so in open_questions.items() if is_so), ""):
         return QueueAnswer(roles, "unknown", f"the ClusterQueue {name} {unclear}")
-    # In which order Kueue takes the sets is not known here, so both of the extremes must do.
+    # The order in which Kueue takes the sets is unknown here, so both extremes must agree.
     forwards, backwards = (
         _assigned(_Quotas(snapshot, name), name, spec, ordered) for ordered in (roles, roles[::-1])
     )
@@ -116,7 +115,7 @@ def queue_answer(
 def _assigned(
     quotas: "_Quotas", name: str, spec: Mapping[str, Any], roles: Sequence[Role]
 ) -> QueueAnswer:
-    """Gives each role the first flavor of each group of resources that has quota for it."""
+    """Give each role the first flavor of each group of resources that has quota for it."""
     admitted, groups, title = [], spec.get("resourceGroups") or (), f"the ClusterQueue {name}"
     covered = {resource for group in groups for resource in group["coveredResources"]}
     for needs, role, count in roles:
@@ -125,12 +124,12 @@ def _assigned(
             return QueueAnswer(roles, "over-quota", f"{title} has no quota for {lacking[0]}")
         chosen = needs
         for group in groups:
-            own = {n: a for n, a in requests.items() if n in group["coveredResources"]}
-            if not own:
+            amounts = {n: a for n, a in requests.items() if n in group["coveredResources"]}
+            if not amounts:
                 continue
             names = [f["name"] for f in group["flavors"] if f["name"] in quotas.flavors]
             keys = {key for f in names for key in quotas.flavors[f].get("nodeLabels") or ()}
-            # It matters which of the labels that flavors have a Pod selects.
+            # Of a Pod's terms, only those about labels of flavors count.
             terms = [tuple(e for e in term if e[0] in keys) for term in chosen.node_terms]
             open_to = []
             for flavor, its in ((f, quotas.flavors[f]) for f in names):
@@ -142,9 +141,9 @@ def _assigned(
             if not open_to:
                 reason = f"no flavor of {title} matches its selector and tolerations"
                 return QueueAnswer(roles, "over-quota", reason)
-            short = [quotas.shortage(flavor, own) for flavor in open_to]
+            short = [quotas.shortage(flavor, amounts) for flavor in open_to]
             if None not in short:
-                never = [quotas.shortage(flavor, own, is_idle=True) for flavor in open_to]
+                never = [quotas.shortage(flavor, amounts, is_idle=True) for flavor in open_to]
                 if None not in never:
                     return QueueAnswer(roles, "over-quota", f"{title} never has {never[0]}")
                 return QueueAnswer(roles, "queue-full", f"{title} lacks {short[0]}")
@@ -153,7 +152,7 @@ def _assigned(
             if its.get("topologyName"):
                 reason = f"the flavor {first} has a topology of Kueue"
                 return QueueAnswer(roles, "unknown", reason)
-            quotas.reserved.update({(first, resource): amount for resource, amount in own.items()})
+            quotas.reserved.update({(first, name): amount for name, amount in amounts.items()})
             labels = equal(its.get("nodeLabels") or {})
             chosen = structs.replace(
                 chosen,
@@ -165,44 +164,47 @@ def _assigned(
 
 
 class _Quotas:
-    """The quotas of a ClusterQueue and of its cohort, and what these Pods take."""
+    """The quotas of a ClusterQueue and of its cohort, and what these Pods reserve."""
 
     def __init__(self, snapshot: Snapshot, name: str) -> None:
         flavors, queues = snapshot.of_kind("ResourceFlavor"), snapshot.of_kind("ClusterQueue")
-        self.flavors = {flavor: own.get("spec") or {} for flavor, own in flavors.items()}
+        self.flavors = {name: flavor.get("spec") or {} for name, flavor in flavors.items()}
         self.reserved: Counter[tuple[str, str]] = Counter()
         cohort, cohorts = _cohort(queues[name]["spec"]), snapshot.of_kind("Cohort")
         members = [q for q in queues.values() if cohort and _cohort(q["spec"]) == cohort]
         members += [cohorts[cohort]] if cohort in cohorts else []
         self._owners = [queues[name], *members]
 
-    def shortage(self, flavor: str, own: Mapping[str, int], *, is_idle: bool = False) -> str | None:
-        """The first resource of a flavor that is short; `is_idle`: even if nothing ran."""
-        for resource, amount in own.items():
+    def shortage(
+        self, flavor: str, amounts: Mapping[str, int], *, is_idle: bool = False
+    ) -> str | None:
+        """Return the first resource of a flavor that is short; `is_idle`: even if nothing ran."""
+        for resource, amount in amounts.items():
             queue, *members = (_quota(o, flavor, resource, is_idle=is_idle) for o in self._owners)
             above = sum(quota.lent for quota in members)
             if members and queue.borrowing is not None:
                 above = min(above, queue.lent + queue.borrowing)
-            has = max(0, queue.own - queue.used) + above if members else queue.nominal - queue.used
-            if (wanted := amount + self.reserved[flavor, resource]) > has:
-                amounts = [quantities({resource: max(n, 0)}) for n in (wanted, has)]
-                asks, left = (each.get(resource, "0") for each in amounts)
+            has = queue.nominal - queue.used
+            if members:
+                has = max(0, queue.unlent - queue.used) + above
+            if (needed := amount + self.reserved[flavor, resource]) > has:
+                texts = [quantities({resource: max(n, 0)}) for n in (needed, has)]
+                asks, left = (text.get(resource, "0") for text in texts)
                 return f"{resource}: {asks} of the flavor {flavor}, of which it has {left}"
         return None
 
 
 class _Quota(NamedTuple):
-    """What a queue or a cohort may use of a resource of a flavor, and what is reserved."""
+    """What a queue or a cohort may use of a resource of a flavor, and what is used."""
 
     nominal: int
     borrowing: int | None
-    own: int  # that is never lent to others
+    unlent: int  # never lent to others
     used: int
 
     @property
     def lent(self) -> int:
-        """What all queues of the cohort may use of it."""
-        return self.nominal - self.own - max(0, self.used - self.own)
+        return self.nominal - self.unlent - max(0, self.used - self.unlent)
 
 
 def _quota(owner: Object, flavor: str, resource: str, *, is_idle: bool) -> _Quota:
@@ -215,11 +217,10 @@ def _quota(owner: Object, flavor: str, resource: str, *, is_idle: bool) -> _Quot
                 amounts = {field: each[field] for field in each if field != "name"}
                 quota |= {f: units_of({resource: a})[resource] for f, a in amounts.items()}
     nominal, lending = quota.get("nominalQuota", 0), quota.get("lendingLimit")
-    own = 0 if lending is None else max(0, nominal - lending)
-    return _Quota(nominal, quota.get("borrowingLimit"), own, quota.get("total", 0))
+    unlent = 0 if lending is None else max(0, nominal - lending)
+    return _Quota(nominal, quota.get("borrowingLimit"), unlent, quota.get("total", 0))
 
 
 def _cohort(spec: Mapping[str, Any]) -> str:
-    """The cohort that a queue or cohort is in, in both versions of the API; "" for none."""
     fields = ("cohortName", "cohort", "parentName", "parent")
     return next(filter(None, map(spec.get, fields)), "")

@@ -1,10 +1,10 @@
-"""Objects of a cluster to a snapshot of its capacity, which Git can hold.
+"""Make a snapshot of a cluster's capacity, which Git can hold.
 
-Nodes that are equal become one group. A snapshot names no Pods, images or nodes; it names the jobs
-that etcompile runs, because what they use is theirs when they are checked again. It never says that
-more is free than is: where there are too many different nodes, what they use is rounded up.
+Equal nodes become one group. A snapshot names no Pods, images or nodes. It names the jobs that
+etcompile runs, because their usage is free for them when they are checked again. It never reports
+more free capacity than exists: if there are too many different nodes, their usage is rounded up.
 
-The structs are the form of the file: their fields are its fields, with amounts as quantities.
+The structs define the file format, with amounts as quantities.
 """
 
 import functools
@@ -25,7 +25,7 @@ from etcompile.model.protocol import JOB_LABEL
 HOSTNAME = "kubernetes.io/hostname"
 DURING_SCHEDULING = "requiredDuringSchedulingIgnoredDuringExecution"
 STAYS = 2**31 - 1
-"""The priority of what no priority ends: Pods of DaemonSets and of nodes themselves."""
+"""The priority of Pods that no priority preempts: those of DaemonSets and of nodes."""
 KINDS = {
     "PriorityClass": "scheduling.k8s.io",
     "RuntimeClass": "node.k8s.io",
@@ -39,7 +39,7 @@ KINDS = {
 """The API groups of the other objects of a snapshot, by kind."""
 _OTHERS = ("spec", "value", "globalDefault", "overhead", "scheduling")
 _MOST_STATES = 500
-"""Of all groups together, so that a snapshot of 5,000 nodes has less than 200 kB."""
+"""Over all groups, so that a snapshot of 5,000 nodes has less than 200 kB."""
 
 Quantity = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?(m|[kKMGTPE]i?)?$")]
 Port = tuple[str, str, int]
@@ -58,17 +58,16 @@ class Use(_Part, frozen=True):
     requests: dict[str, Quantity]  # the sum, with `pods`
     priority: int = 0
     host_ports: tuple[Port, ...] = ()
-    job: str = ""  # the job of etcompile whose Pods they are, `namespace/name`; "" for all others
+    job: str = ""  # the job of etcompile that owns the Pods, `namespace/name`; "" for all others
 
 
 class State(_Part, frozen=True):
-    """How many nodes of a group are used in the same way."""
+    """The number of nodes of a group with the same usage."""
 
     count: Annotated[int, Meta(ge=0)]
     used: tuple[Use, ...] = ()
 
     def used_by(self, counts: Callable[[Use], bool]) -> tuple[Counter[str], frozenset[Port]]:
-        """What those Pods use that count, as the scheduler counts it, and their host ports."""
         total, uses = Counter[str](), [*filter(counts, self.used)]
         for use in uses:
             total.update(units_of(use.requests))
@@ -76,7 +75,7 @@ class State(_Part, frozen=True):
 
 
 class Group(_Part, frozen=True):
-    """Nodes that have the same."""
+    """Nodes that are equal apart from their usage."""
 
     allocatable: dict[str, Quantity]
     states: tuple[State, ...]
@@ -85,7 +84,7 @@ class Group(_Part, frozen=True):
 
 
 class Other(TypedDict, total=False):
-    """Another object of the cluster, with its fields that matter here."""
+    """Another object of the cluster, with the relevant fields."""
 
     metadata: Required[dict[Literal["name", "namespace"], str]]
     spec: dict[str, Any]
@@ -97,33 +96,25 @@ class Other(TypedDict, total=False):
 
 
 class Snapshot(_Part, frozen=True, tag_field="kind", tag="CapacitySnapshot"):
-    """What a cluster has, and what uses it.
-
-    Args:
-        time: When it was read, RFC 3339; "" if that is not known.
-        unique_labels: Labels of nodes that are left out, because they differ from node to node.
-        pod_labels: By namespace, the keys of the labels of Pods that run.
-        anti_affinity: Required anti-affinity terms of Pods that run, with `namespace` and `job`.
-        objects: Other objects by kind, of those that `KINDS` has.
-    """
+    """The capacity of a cluster, and its usage."""
 
     nodes: tuple[Group, ...]
     api_version: Literal["etcompile.dev/v1alpha1"] = "etcompile.dev/v1alpha1"
-    time: str = ""
+    time: str = ""  # when it was read, RFC 3339; "" if unknown
     rounded: bool = False
-    unique_labels: tuple[str, ...] = ()
-    pod_labels: dict[str, tuple[str, ...]] = {}
+    unique_labels: tuple[str, ...] = ()  # labels left out, because they differ from node to node
+    pod_labels: dict[str, tuple[str, ...]] = {}  # keys of labels of running Pods, by namespace
+    # Required anti-affinity terms of running Pods, with `namespace` and `job`.
     anti_affinity: tuple[dict[str, Any], ...] = ()
-    objects: dict[str, tuple[Other, ...]] = {}
+    objects: dict[str, tuple[Other, ...]] = {}  # of the `KINDS`
 
     def of_kind(self, kind: str) -> dict[str, Object]:
-        """The other objects of a kind by name, or by `namespace/name`."""
-        own = ((value["metadata"], value) for value in self.objects.get(kind, ()))
-        return {f"{m.get('namespace', '')}/{m.get('name')}".lstrip("/"): v for m, v in own}
+        """Return the other objects of a kind by name, or by `namespace/name`."""
+        of_kind = ((value["metadata"], value) for value in self.objects.get(kind, ()))
+        return {f"{m.get('namespace', '')}/{m.get('name')}".lstrip("/"): v for m, v in of_kind}
 
     @property
     def uses(self) -> list[tuple[Use, int]]:
-        """All uses, each with the number of nodes."""
         return [(use, s.count) for group in self.nodes for s in group.states for use in s.used]
 
 
@@ -135,12 +126,12 @@ def of_objects(
     time: str = "",
     is_portable: bool = True,
 ) -> Snapshot:
-    """The snapshot of a cluster.
+    """Return the snapshot of a cluster.
 
     Args:
-        pods: Those that are on no node, or have ended, use nothing.
+        pods: Pods without a node, and Pods that have ended, use nothing.
         others: By kind.
-        is_portable: Whether labels that tell nodes from each other are left out.
+        is_portable: Leave out labels that distinguish single nodes.
     """
     nodes = list(nodes)
     by_node: dict[str, list[Object]] = defaultdict(list)
@@ -154,8 +145,8 @@ def of_objects(
         labels[metadata["namespace"]].update(metadata.get("labels") or ())
         affinity = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
         for term in affinity.get(DURING_SCHEDULING) or ():
-            own = {"namespace": metadata["namespace"], "job": job_of(pod), "term": term}
-            terms[repr(own)] = own
+            required = {"namespace": metadata["namespace"], "job": job_of(pod), "term": term}
+            terms[repr(required)] = required
     unique = _unique(nodes) if is_portable else set()
     groups: dict[str, tuple[Group, dict[str, State]]] = {}
     for node in nodes:
@@ -176,13 +167,12 @@ def of_objects(
         time=time,
         unique_labels=tuple(sorted(unique)),
         pod_labels={namespace: tuple(sorted(keys)) for namespace, keys in sorted(labels.items())},
-        anti_affinity=tuple(own for _, own in sorted(terms.items())),
+        anti_affinity=tuple(required for _, required in sorted(terms.items())),
         objects=objects,
     )
 
 
 def to_document(snapshot: Snapshot) -> dict[str, Any]:
-    """A snapshot as JSON values; equal snapshots give equal text."""
     count = sum(len(group.states) for group in snapshot.nodes)
     if count > _MOST_STATES:
         nodes = tuple(
@@ -194,39 +184,35 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def of_document(document: Any) -> Snapshot:
-    """The snapshot that JSON values hold; a msgspec.ValidationError says what is wrong where."""
     return msgspec.convert(document, Snapshot)
 
 
 def job_of(pod: Object) -> str:
-    """The job of etcompile that a Pod belongs to, `namespace/name`; "" if it does not."""
+    """Return the job of etcompile that owns a Pod, `namespace/name`; "" if none does."""
     job = (pod["metadata"].get("labels") or {}).get(JOB_LABEL)
     return f"{pod['metadata'].get('namespace')}/{job}" if job else ""
 
 
 def units_of(amounts: Mapping[str, Any]) -> dict[str, int]:
-    """Quantities as the scheduler counts them: thousandths of a CPU or whole units, rounded up."""
+    """Count quantities as the scheduler does: thousandths of a CPU or whole units, rounded up."""
     return {name: _units(amount, name == "cpu") for name, amount in amounts.items()}
 
 
-@functools.lru_cache(maxsize=65536)  # a cluster is looked at once for each priority
+@functools.lru_cache(maxsize=65536)  # a cluster is read once for each priority
 def _units(amount: Any, is_cpu: bool) -> int:  # noqa: FBT001 - a key of the cache
     value = number(amount) or Decimal(0)
     return int(-(-(value * 1000 if is_cpu else value) // 1))
 
 
 def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    """The same as quantities, without those that are zero."""
     return written({k: Decimal(v) / 1000 if k == "cpu" else Decimal(v) for k, v in amounts.items()})
 
 
 def taint_of(taint: Mapping[str, Any]) -> Taint:
-    """A taint as nodes and flavors of Kueue declare it."""
     return taint["key"], taint.get("value") or "", taint["effect"]
 
 
 def ports_of(spec: Mapping[str, Any]) -> frozenset[Port]:
-    """The ports of the host that a Pod takes."""
     starting = spec.get("initContainers") or ()
     sidecars = [each for each in starting if each.get("restartPolicy") == "Always"]
     ports = [p for c in (*spec["containers"], *sidecars) for p in c.get("ports") or ()]
@@ -239,7 +225,7 @@ def ports_of(spec: Mapping[str, Any]) -> frozenset[Port]:
 
 
 def _unique(nodes: Sequence[Object]) -> set[str]:
-    """The labels that tell nodes from each other, and are of no use to most selectors."""
+    """Return the labels that distinguish single nodes, which most selectors do not use."""
     values: dict[str, Counter[str]] = defaultdict(Counter)
     for node in nodes:
         for key, value in (node["metadata"].get("labels") or {}).items():
@@ -253,52 +239,50 @@ def _group(node: Object, unique: Collection[str]) -> Group:
     taints = {*map(taint_of, spec.get("taints") or ())}
     if spec.get("unschedulable"):
         taints.add(("node.kubernetes.io/unschedulable", "", "NoSchedule"))
-    kept = {key: value for key, value in sorted(labels.items()) if key not in unique}
+    shared = {key: value for key, value in sorted(labels.items()) if key not in unique}
     if HOSTNAME in labels:
-        kept.setdefault(HOSTNAME, "")  # it is enough to know that it has one
+        shared.setdefault(HOSTNAME, "")  # only its presence counts
     amounts = units_of((node.get("status") or {}).get("allocatable") or {})
-    return Group(quantities(amounts), (), kept, tuple(sorted(taints)))
+    return Group(quantities(amounts), (), shared, tuple(sorted(taints)))
 
 
 def _uses(pods: Iterable[Object]) -> tuple[Use, ...]:
-    """What Pods use on a node, by priority and job."""
-    own: dict[tuple[int, str], tuple[Counter[str], set[Port]]]
-    own = defaultdict(lambda: (Counter(), set()))
+    sums: dict[tuple[int, str], tuple[Counter[str], set[Port]]]
+    sums = defaultdict(lambda: (Counter(), set()))
     for pod in pods:
         owners = pod["metadata"].get("ownerReferences") or ()
         stays = any(owner["kind"] in ("DaemonSet", "Node") for owner in owners)
         priority = STAYS if stays else pod["spec"].get("priority") or 0
-        amounts, ports = own[priority, job_of(pod)]
+        amounts, ports = sums[priority, job_of(pod)]
         amounts.update({**units_of(requested(pod["spec"])), "pods": 1})
         ports |= ports_of(pod["spec"])
     return tuple(
         Use(quantities(amounts), priority, tuple(sorted(ports)), job)
-        for (priority, job), (amounts, ports) in sorted(own.items())
+        for (priority, job), (amounts, ports) in sorted(sums.items())
     )
 
 
 def _trimmed(value: Object) -> Other:
-    """An object with the fields that matter here, and its name and namespace."""
     metadata, status = value["metadata"], value.get("status") or {}
-    own = {f: status[f] for f in ("hard", "used", "flavorsReservation") if f in status}
+    counted = {f: status[f] for f in ("hard", "used", "flavorsReservation") if f in status}
     fields = {
         "metadata": {k: v for k, v in metadata.items() if k in ("namespace", "name")},
-        **({"status": own} if own else {}),
+        **({"status": counted} if counted else {}),
         **{f: value[f] for f in _OTHERS if f in value},
     }
     return msgspec.convert(fields, Other)
 
 
 def _rounded(group: Group, most: int) -> Group:
-    """A group with few states: of states that are near each other, the most that one of them uses.
+    """Reduce the states of a group by taking the maximum of similar states.
 
-    How much Pods of some priority and all higher ones use together is what stays true: the sum of
-    all is no more than the most that one node uses.
+    For each priority, the usage of its Pods and all higher ones together is at most that of one
+    node.
     """
     has = units_of(group.allocatable)
 
     def place(state: State) -> tuple[int, ...]:
-        """States that use as many devices, about as many CPUs, and as much memory are near."""
+        """Sort states with as many devices, similar CPUs and similar memory together."""
         used, _ = state.used_by(lambda _: True)
         devices = [used[name] for name in sorted(has) if "/" in name]
         return (*devices, 8 * used["cpu"] // (has.get("cpu") or 1), used["memory"])
