@@ -140,7 +140,6 @@ def _argocd(value: Object, wave: int, situation: Situation) -> dict[str, str]:
 
 
 def _must_not_be_copied(value: Object) -> bool:
-    """Return whether an object is too large for the copy that a tool stores in an annotation."""
     return value["kind"] not in _SMALL and copied_annotations(value) > ANNOTATIONS_LIMIT
 
 

@@ -32,13 +32,11 @@ def run_id(job: Job, default: str | None) -> str | None:
 
 
 def metadata(job: Job, name: str, labels: dict[str, str], **more: object) -> dict[str, Any]:
-    """Return the metadata of an object of the job; the namespace only if the job names one."""
     namespace = {"namespace": job.namespace} if job.namespace else {}
     return {"name": name, **namespace, "labels": labels, **more}
 
 
 def job_labels(job: Job) -> dict[str, str]:
-    """Return the labels of an object that belongs to no replica."""
     return {**job.labels, JOB_LABEL: job.name, **recommended_labels(job)}
 
 
@@ -78,7 +76,6 @@ def recommended_labels(job: Job, role: Role | None = None) -> dict[str, str]:
 
 
 def index_labels(role: Role, member: Member) -> dict[str, str]:
-    """Return the labels that distinguish a replica's Pod and Service within its role."""
     if member.index is None:
         return {}
     index = {INDEX_LABEL: str(member.index)}

@@ -89,20 +89,17 @@ def host_names(job: Job, lines: HostList, settings: Settings, host: str) -> tupl
 
 
 def _suffix(job: Job, lines: HostList, domain: str) -> str:
-    """Return what follows the bare name of a host in a list from Git."""
     if DOMAIN in lines.line:
         return domain
     return f".{job.service.name}" if job.service and not job.has_bare_names else ""
 
 
 def gate_script(job: Job, role: Role) -> str:
-    """Return the name of the script of a role's gate, with the role's name if several have one."""
     several = sum(other.additions.gate is not None for other in job.roles) > 1
     return f"{role.name}-{GATE}" if several else GATE
 
 
 def ends_with_run(role: Role) -> bool:
-    """Return whether the role's main container ends by itself when the run is done."""
     serves = role.recovery.serves and bool(role.template.main_container.get("command"))
     return role.is_resident or serves
 
@@ -124,7 +121,6 @@ def wrapper(job: Job, role: Role) -> str | None:
 
 
 def wrapped(job: Job, role: Role) -> list[str]:
-    """Return what to put before the main container's command; empty if it runs directly."""
     script = wrapper(job, role)
     if script is None:
         return []
@@ -166,7 +162,6 @@ def enough_hosts(job: Job, role: Role, settings: Settings) -> tuple[str, int] | 
 
 
 def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str, object]]]:
-    """Yield key, template and variables of the scripts that the job's Pods need."""
     marker: dict[str, object] = {"status_done": DONE_FILE, "spec_hash_file": SPEC_HASH_FILE}
     ssh = job.credentials
     for role in job.roles:

@@ -135,7 +135,6 @@ def lower_pods(
 
 
 def _resolved(job: Job, settings: Settings) -> tuple[Job, list[dict[str, Any]]]:
-    """Return the job from which its Pods are made, and the objects behind its key pair."""
     return secrets.resolve(gang.suited(job, settings), settings.secret)
 
 
@@ -154,7 +153,6 @@ def namespace_reason(job: Job, settings: Settings) -> str | None:
 
 
 def waits(job: Job) -> dict[str, tuple[str, ...]]:
-    """Return the Pods that wait before they start, each with the Pods that it waits for."""
     if job.run.suspended:
         return {}
     return {

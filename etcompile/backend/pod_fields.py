@@ -123,7 +123,6 @@ _PORT_START = "net.ipv4.ip_unprivileged_port_start"
 
 
 def lacks_user(role: Role) -> bool:
-    """Return whether ssh and sshd would fail because the image's passwd lacks the role's user."""
     mounts = role.template.main_container.get("volumeMounts", ())
     paths = {str(mount["mountPath"]).rstrip("/") for mount in mounts}
     foreign = (role.template.user or 0) >= _FIRST_FOREIGN_USER
@@ -131,7 +130,6 @@ def lacks_user(role: Role) -> bool:
 
 
 def passwd_script(ssh: SshCredentials) -> str:
-    """Return the script that writes the image's passwd file plus the current user."""
     home = ssh.mount_path.rstrip("/").rpartition("/")[0] or "/"
     entry = f'echo "etcompile:x:$(id -u):$(id -g)::{home}:/bin/sh"'
     return f"{{ cat /etc/passwd; id -un >/dev/null 2>&1 || {entry}; }} > {USERS_PATH}/passwd"
@@ -165,7 +163,6 @@ _GPU = "nvidia.com/gpu"
 
 
 def with_preflight(job: Job, objects: Sequence[Object]) -> tuple[Object, ...]:
-    """Add the preflight container to the Pods of a job, if it has one."""
     if job.preflight is None:
         return tuple(objects)
     result = []

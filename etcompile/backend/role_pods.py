@@ -68,7 +68,6 @@ _REPLACES_PODS_BY_POLICY = 29
 
 
 def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
-    """Return the role's Pods, one for each member, or the Jobs that make them."""
     spec = _spec(job, role, settings)
     notes = role.template.annotations.items()
     annotations = {key: text for key, text in notes if key not in POD_ANNOTATIONS}
@@ -176,7 +175,6 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
 
 
 def credentials(job: Job, role: Role) -> SshCredentials | None:
-    """Return the key pair of the Pods of a role, if they have one."""
     ssh = job.credentials
     return ssh if ssh and ssh.is_for(role.name) else None
 
@@ -272,7 +270,6 @@ def _variable(name: str, value: str) -> dict[str, Any]:
 
 
 def _sized(role: Role, spec: dict[str, Any], member: Member) -> dict[str, Any]:
-    """Return the PodSpec of a replica with the sizes and the priority of that replica."""
     if member.resources:
         sized = []
         for container in spec["containers"]:
@@ -292,7 +289,6 @@ def _sized(role: Role, spec: dict[str, Any], member: Member) -> dict[str, Any]:
 
 
 def _protocol_mounts(job: Job, role: Role) -> list[Mount]:
-    """Return the volumes of the run-time protocol that the main container reads."""
     if role.is_resident:
         return [Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH)]
     hosts = [Mount(HOSTS, HOSTS_PATH)] if role.additions.reads_hosts else []

@@ -68,7 +68,6 @@ def generated(job: Job, mode: SecretMode) -> Objects:
 
 
 def namespace_reason(job: Job, mode: SecretMode) -> str | None:
-    """Say why the mode needs the job's namespace; None if it does not."""
     ssh = job.credentials
     if ssh is not None and ssh.owned and mode.kind == "sealed" and mode.scope != "cluster-wide":
         return "its key pair is sealed for one"
@@ -91,7 +90,6 @@ def _secret(job: Job, ssh: SshCredentials) -> dict[str, Any]:
 
 
 def _sealed(job: Job, ssh: SshCredentials, mode: SecretMode) -> dict[str, Any]:
-    """Return a SealedSecret without ciphertexts, from which its controller makes the Secret."""
     secret = _secret(job, ssh)
     wide = {} if mode.scope == "strict" else {_SEALED_SCOPE.format(scope=mode.scope): "true"}
     annotations = {**secret["metadata"]["annotations"], **wide}

@@ -59,7 +59,6 @@ class Texts:
         self._overrides = overrides
 
     def digests(self) -> Iterator[tuple[str, str]]:
-        """Yield the user's templates: `templates/NAME` and the SHA-256 of each."""
         for name, content in self._templates.items():
             yield f"templates/{name}", sha256(content)
 
@@ -111,7 +110,6 @@ class Texts:
 
     @staticmethod
     def plain(name: str) -> str:
-        """Return the text of a shipped file that is no template."""
         return (data.folder("templates") / name).read_text("utf-8")
 
     @functools.cached_property

@@ -8,7 +8,6 @@ from etcompile.diagnostics.catalogue import codes_by_name
 
 
 def __getattr__(name: str) -> str:
-    """Return the code of the diagnostic with this name."""
     code = codes_by_name().get(name.lower().replace("_", "-"))
     if code is None:
         raise AttributeError(f"the catalogue of diagnostics has no {name}")

@@ -76,7 +76,6 @@ _LONGEST = 64 * 1024
 
 
 def may_hold_credential(data: bytes) -> bool:
-    """Return whether texts, as bytes, may contain a credential; False for most texts."""
     upper = data.upper()
     return any(sign.encode() in upper for sign in _SIGNS) or any(
         sign.encode() in data for sign in _RARE
@@ -140,7 +139,6 @@ def _name() -> re.Pattern[str]:
 
 @functools.cache
 def _placeholder() -> re.Pattern[str]:
-    """Match a reference, a placeholder, a path and other values that are no secret."""
     words = "change[-_ ]?me|replace[-_ ]?me|to[-_ ]?do|tbd|redacted|example|placeholder|dummy"
     return re.compile(
         rf"""
@@ -300,7 +298,6 @@ def private_key_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def holds_key(text: str, depth: int = _DEEPEST) -> bool:
-    """Return whether a text contains a private key, in the clear or in base64."""
     if not is_suspicious(text.encode(errors="replace")):
         return False
     if re.search(_PRIVATE_KEY, text):
@@ -319,7 +316,6 @@ def is_suspicious(text: bytes) -> bool:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Yield the stretches of base64 in a text, decoded from each possible start."""
     for run in re.findall(_BASE64, text):
         letters = "".join(run.split())
         for start in range(4):

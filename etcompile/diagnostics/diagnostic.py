@@ -120,7 +120,6 @@ class Fix(Struct, frozen=True):
 
     @property
     def file(self) -> str | None:
-        """Return the file that it changes, as the user named it; None for several files."""
         named = {change.at.file for change in self.changes}
         return named.pop() if len(named) == 1 else None
 
@@ -178,7 +177,6 @@ def diagnose(code: str, location: Location | None, **facts: object) -> Diagnosti
 
 
 def _shown(words: str, *, hidden: bool) -> str:
-    """Return the text of a message, cut, without private keys and credentials."""
     from etcompile.diagnostics.redaction import HIDDEN, cut  # noqa: PLC0415 - few need it
 
     words = cut(words)
@@ -187,7 +185,6 @@ def _shown(words: str, *, hidden: bool) -> str:
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
-    """Return whether any diagnostic is an error; then nothing is rendered."""
     return any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
 
 

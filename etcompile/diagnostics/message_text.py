@@ -22,12 +22,10 @@ def well_formed(words: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Write a JSON document in ASCII, which reads the same in every encoding of a log."""
     return json.dumps(_well_formed(value), indent=2) + "\n"
 
 
 def _well_formed(value: Any) -> Any:
-    """Make all texts in a value well formed, which JSON for other programs must be."""
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, dict):
@@ -38,13 +36,11 @@ def _well_formed(value: Any) -> Any:
 
 
 def excerpt(text: str, longest: int, start: int = 0) -> str:
-    """Return at most so many characters of a text, with an ellipsis where others are cut."""
     part = text[start : start + longest]
     return f"{'…' if start else ''}{part}{'…' if start + longest < len(text) else ''}"
 
 
 def in_common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many characters or lines two texts begin with in common."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -46,7 +46,6 @@ def redacted(text: str, *, spoken: bool = False) -> str:
 
 
 def without_private_keys(text: str) -> str:
-    """Hide private keys but not credentials."""
     return _without(text, _merged(private_key_spans(text)))
 
 
@@ -80,7 +79,6 @@ def cut(text: str, longest: int = LONGEST, *, spoken: bool = False) -> str:
 
 
 def shown_value(value: Any) -> Any:
-    """Apply `shown` to each text in a JSON value; line breaks stay."""
     if isinstance(value, str):
         return shown(value, keep="\n\t")
     if isinstance(value, dict):

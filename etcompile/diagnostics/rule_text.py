@@ -8,12 +8,10 @@ from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
 
 
 def page_of(code: str) -> str:
-    """Return the page of `docs/diagnostics` with a code's section, whose anchor is the code."""
     return f"{code[:3].lower()}xxx.md"
 
 
 def as_text(rule: Rule) -> str:
-    """Return the long form of a rule for a terminal, without a final line break."""
     shown = sample(rule)
     parts = [
         f"{rule.code} {rule.name} ({rule.severity.value})",
@@ -29,7 +27,6 @@ def as_text(rule: Rule) -> str:
 
 
 def as_markdown(rule: Rule) -> str:
-    """Return the long form of a rule in GitHub's Markdown, without heading or final line break."""
     shown = sample(rule)
     example = shown.message
     fence = "``" if "`" in example else "`"
@@ -49,12 +46,10 @@ def as_markdown(rule: Rule) -> str:
 
 
 def sample(rule: Rule) -> Diagnostic:
-    """Return a diagnostic as it is reported for the rule's example, or for a similar input."""
     return diagnose(rule.code, None, **rule.sample)
 
 
 def _prose(words: str) -> str:
-    """Escape words that Markdown would read as markup, except `code`."""
     parts = re.split(r"(`[^`]*`)", words)
     return "".join(
         part if part.startswith("`") else re.sub(r"([\\*_<>\[\]|])", r"\\\1", part)

@@ -7,7 +7,6 @@ _FILLING = re.compile(r"[_\-\s]")
 
 
 def probably(name: str, known: Collection[str]) -> str | None:
-    """Return the nearest known name; None if none is near."""
     import difflib  # noqa: PLC0415 - only a complaint needs it
 
     return next(iter(difflib.get_close_matches(name, known, n=1)), None)
@@ -23,7 +22,6 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 
 def bare(name: str) -> str:
-    """Return a name in lower case without hyphens, underscores and blanks."""
     return _FILLING.sub("", name).lower()
 
 

@@ -34,7 +34,6 @@ def codes_of(option: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def option_problems(ignored: str | Iterable[str]) -> Iterator[Diagnostic]:
-    """Report each code that cannot be ignored."""
     for code in codes_of(ignored):
         rule = RULES.get(code)
         if rule is None:
@@ -47,7 +46,6 @@ def option_problems(ignored: str | Iterable[str]) -> Iterator[Diagnostic]:
 
 
 def _nearest(written: str) -> str:
-    """Suggest what to write instead of a code that does not exist."""
     near = codes_by_name().get(written.lower()) or probable_code(written, RULES)
     return f"did you mean {near}?" if near else "`etcompile explain --all` lists all codes"
 
@@ -55,7 +53,6 @@ def _nearest(written: str) -> str:
 def by_option(
     diagnostics: Iterable[Diagnostic], ignored: str | Iterable[str]
 ) -> Iterator[Diagnostic]:
-    """Yield the diagnostics, marking those that the option suppresses."""
     suppressed_codes = frozenset(codes_of(ignored))
     for diagnostic in diagnostics:
         matches = diagnostic.code in suppressed_codes and diagnostic.severity is Severity.WARNING

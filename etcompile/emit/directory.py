@@ -94,7 +94,6 @@ def write(
 def refusals(
     directory: Path, comparison: Comparison, *, force: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """Return why a folder is not overwritten."""
     problems = [
         diagnose(codes.FOREIGN_FILE, None, path=str(directory / path))
         for path in comparison.in_the_way
@@ -113,7 +112,6 @@ def refusals(
 def refusal(
     directory: Path, inputs: Iterable[Path] = (), *, reads_only: bool = False
 ) -> Diagnostic | None:
-    """Return why a folder cannot be the output folder, whatever its content."""
     target = Path(os.path.realpath(directory))
     reason, advice = None, "name a folder of its own, such as out/"
     if os.path.lexists(target) and not target.is_dir():
@@ -145,7 +143,6 @@ def _replace(
     unchanged: frozenset[PurePosixPath],
     state: OutputState,
 ) -> None:
-    """Build the new tree next to the old one and swap them."""
     tree = _sibling(target, "new")
     tree.mkdir(mode=0o755)
     try:

@@ -68,7 +68,6 @@ def write_file(file: Path, content: bytes, *, only_new: bool = False) -> list[Di
 
 
 def refused(folder: Path, names: Iterable[str]) -> list[Diagnostic]:
-    """Report each link that writing some files would have to follow."""
     reasons: dict[Path, str] = {}
     for name in names:
         path = PurePosixPath(name)
@@ -102,7 +101,6 @@ def outside(file: Path, places: Iterable[str]) -> list[Diagnostic]:
 
 
 def _write(top: int, path: PurePosixPath, content: bytes, *, only_new: bool) -> None:
-    """Write a file into a folder at once, as a new file that replaces the old one."""
     with _entered(top, path.parts[:-1]) as folder:
         name = path.name if only_new else f".{path.name}.etcompile-{secrets.token_hex(8)}"
         descriptor = os.open(name, _NEW, 0o666, dir_fd=folder)
@@ -120,7 +118,6 @@ def _write(top: int, path: PurePosixPath, content: bytes, *, only_new: bool) -> 
 
 
 def _copy_mode(folder: int, name: str, descriptor: int) -> None:
-    """Give a new file the mode of the one that it replaces, and its owner if that is allowed."""
     with contextlib.suppress(FileNotFoundError):
         before = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISREG(before.st_mode):

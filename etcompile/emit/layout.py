@@ -42,12 +42,10 @@ _UNSAFE = re.compile(r"[^a-z0-9.-]")
 
 
 def stream(manifests: Iterable[Manifest], sources: Iterable[str]) -> str:
-    """Return the objects as one YAML stream: a header, then the documents, each after a `---`."""
     return "".join(blocks(ordered(manifests), sources))
 
 
 def blocks(manifests: Iterable[Manifest], sources: Iterable[str]) -> Iterator[str]:
-    """Yield the text of `stream` in pieces of about a megabyte."""
     pending, size = [header(sources)], 0
     for number, document in enumerate(to_documents(manifests)):
         pending.append(f"---\n{document}" if number else document)
@@ -186,7 +184,6 @@ def _stem(manifest: Manifest) -> str:
 
 
 def _free(stem: str, used: set[str], suffix: str = "") -> str:
-    """Return the name, with a number if it is used, and add it to `used`."""
     name, number = stem + suffix, 1
     while name in used:
         number += 1

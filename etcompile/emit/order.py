@@ -61,7 +61,6 @@ def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
 
 
 def place(manifest: Manifest) -> Place:
-    """Return the sort key of an object; it begins with wave and kind."""
     api_version, kind, namespace, name = identity(manifest)
     rank = FOREMOST_KINDS.index(kind) if kind in FOREMOST_KINDS else len(FOREMOST_KINDS)
     where = _natural_namespace(namespace)
@@ -154,7 +153,6 @@ def _objects(part: _Part) -> Iterator[Manifest]:
 
 
 def _overlapping(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
-    """Group parts, sorted by their first place, whose ranges overlap."""
     together: list[_Part] = []
     for part in parts:
         if together and part.first > max(other.last for other in together):

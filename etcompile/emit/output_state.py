@@ -98,14 +98,12 @@ class Comparison(Struct, frozen=True):
 
     @property
     def equal(self) -> bool:
-        """Return whether writing would change nothing."""
         return not (
             self.changed or self.missing or self.stale or self.in_the_way or self.diagnostics
         )
 
 
 def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
-    """Compare an output folder with its desired files."""
     desired = {PurePosixPath(path): text.encode() for path, text in files.items()}
     try:
         return compared(directory, output_state(directory), desired)
@@ -116,7 +114,6 @@ def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
 
 
 def output_state(target: Path) -> OutputState:
-    """Return what a folder holds; nothing if it does not exist."""
     if not target.exists():
         return OutputState()
     digests, damage = _locked_digests(target)
@@ -162,7 +159,6 @@ def output_state(target: Path) -> OutputState:
 def compared(
     target: Path, state: OutputState, desired: Mapping[PurePosixPath, bytes]
 ) -> Comparison:
-    """Compare the content of a folder with the desired files."""
     unchanged, changed, edited = set(), [], {}
     stale = sorted(state.ours - desired.keys())
     for path in sorted((state.ours | state.headed) & desired.keys()):
@@ -193,7 +189,6 @@ def compared(
 
 
 def _locked_digests(target: Path) -> tuple[dict[PurePosixPath, str] | None, str | None]:
-    """Return the digests in the folder's lock, and why the lock cannot be read."""
     file = target / LOCK
     if file.is_symlink() or not file.is_file():
         return None, None

@@ -128,7 +128,6 @@ def _mapping(
 def _sequence(
     values: Iterable[Any], indent: str, lead: str, out: list[str], written: _Written
 ) -> None:
-    """Write a block sequence; its first line starts with `lead`, because `- ` may precede it."""
     for value in values:
         if isinstance(value, _CONTAINERS) and value:
             out += (f"{lead}- ", _children(value, indent + "  ", "", written))
@@ -157,7 +156,6 @@ def _children(value: Any, indent: str, lead: str, written: _Written) -> str:
 
 @functools.lru_cache(maxsize=8192)
 def _entry(key: str, text: str, indent: str) -> str:
-    """Return an entry of a mapping with a short text, the most frequent case."""
     return f"{_key(key, indent)}: {_leaf(text, indent)}"
 
 

@@ -69,7 +69,6 @@ def encrypted(texts: Mapping[str, bytes], recipients: Sequence[str]) -> Encrypte
 
 
 def recipients(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the age recipients of a `sops` field, in alphabetical order."""
     entries = metadata.get("age")
     if not isinstance(entries, list):
         return ()

@@ -1,6 +1,6 @@
-"""Labels and annotations by which tools keep their books on an object, and how large that gets.
+"""Recognise labels and annotations in which tools keep state about an object, and measure them.
 
-They are about the one object that has them: copied to another object of the same job, they would
+They describe the one object that has them. Copied to another object of the same job, they would
 make Argo CD track what it does not declare, or kubectl compare it with what it never applied.
 """
 
@@ -15,8 +15,8 @@ PREFIXES = (
     *("config.kubernetes.io/", "internal.config.kubernetes.io/", "client.lifecycle.config.k8s.io/"),
     *("kustomize.config.k8s.io/", "internal.kpt.dev/"),
 )
-"""What the keys of such labels and annotations begin with."""
-# By this label Argo CD may track objects (reference/gitops.md 1.4).
+"""Prefixes of the keys of such labels and annotations."""
+# Argo CD may track objects by this label (reference/gitops.md 1.4).
 _NAMES = (
     "app.kubernetes.io/instance",
     "app.kubernetes.io/managed-by",
@@ -25,7 +25,7 @@ _NAMES = (
 
 
 def is_bookkeeping(key: str) -> bool:
-    """Whether a label or annotation is about the object that has it, and about no other."""
+    """Return whether a label or annotation describes only the object that has it."""
     return key.startswith(PREFIXES) or key in _NAMES
 
 
@@ -37,15 +37,15 @@ STORED_LIMIT = 1536 * 1024
 """Bytes of one request to etcd, `--max-request-bytes`."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which kubectl and other tools keep a copy of what they applied."""
+"""The annotation in which kubectl and other tools store a copy of what they applied."""
 _ESCAPED = "<>&\u2028\u2029"
-"""What Go's encoder of JSON writes with six characters."""
+"""Characters that Go's JSON encoder writes as six characters."""
 
 
 def copied_annotations(value: Mapping[str, Any]) -> int:
-    """The bytes of an object's annotations after `kubectl apply` without `--server-side`.
+    """Return the bytes of an object's annotations after a client-side `kubectl apply`.
 
-    That keeps a copy of the object, as JSON, in an annotation of it.
+    That stores a copy of the object, as JSON, in an annotation of it.
     """
     metadata = value["metadata"]
     annotations = metadata.get("annotations") or {}
@@ -57,7 +57,7 @@ def copied_annotations(value: Mapping[str, Any]) -> int:
 
 
 def stored_size(value: object) -> int:
-    """The least bytes that the API server needs to store a JSON value: its texts alone."""
+    """Return the least bytes that the API server needs to store a JSON value: its texts alone."""
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, Mapping):

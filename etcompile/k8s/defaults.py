@@ -27,7 +27,6 @@ _EMPTY = frozenset({"resources", "securityContext"})
 
 @functools.cache
 def table() -> dict[str, Any]:
-    """Return the content of `updates.yaml`."""
     import yaml  # noqa: PLC0415 - seldom needed by commands that do not compile
 
     text = (data.folder("schemas") / "kubernetes" / "updates.yaml").read_text("utf-8")
@@ -129,7 +128,6 @@ def _amount(value: str | float, resource: str) -> str | float:
 
 
 def _says_nothing(path: KeyedPath, value: Any, around: Mapping[str, Any]) -> bool:
-    """Return whether a Pod is the same without a field of its template."""
     key = path[-1]
     if value == [] or (value == {} and key in _EMPTY):
         return True

@@ -24,5 +24,4 @@ def is_over(job: Object) -> bool:
 
 
 def is_suspended(job: Object) -> bool:
-    """Return whether the Job creates no Pods for now."""
     return bool((job.get("spec") or {}).get("suspend"))

@@ -103,7 +103,6 @@ def _is_pod_spec(kind: str, at: ValuePath) -> bool:
 
 
 def key(item: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the key of an item; None if it lacks a part of it."""
     values = dict(zip(names, key_values(item, names), strict=True))
     return None if None in values.values() else values
 
@@ -119,7 +118,6 @@ def label(values: Mapping[str, Any]) -> str:
 
 
 def step(item: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """Return the label of an item; None if it lacks a part of its key."""
     if len(names) == 1 and type(value := item.get(names[0])) is str:
         return f"[{value}]"  # nearly always the name
     values = key(item, names)

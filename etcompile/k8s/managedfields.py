@@ -55,7 +55,6 @@ def last_written(live: Object, step: str) -> float:
 
 
 def below(fields: Fields | None, step: str) -> Fields | None:
-    """Return the owned fields below a field; None if there are none."""
     owned: Fields | None = fields.get(f"f:{step}") if fields else None
     return owned
 
@@ -70,7 +69,6 @@ def of_item(fields: Fields | None, key: Mapping[str, Any]) -> Fields | None:
 
 
 def others_below(others: Others, step: str | Mapping[str, Any]) -> Others:
-    """Return the managers that own something below a field, or below an item with this key."""
     owners: list[tuple[str, Fields]] = []
     for name, fields in others:
         inner: Fields | None = fields

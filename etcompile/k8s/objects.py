@@ -41,7 +41,6 @@ def status_of(value: Object) -> Object:
 
 
 def is_going(value: Object) -> bool:
-    """Return whether an object is being deleted: grace and finalizers may delay that."""
     return bool(value["metadata"].get("deletionTimestamp"))
 
 
@@ -71,7 +70,6 @@ def _seconds(time: str) -> float:
 
 
 def timestamp(at: float) -> str:
-    """Write a time (seconds since 1970) as Kubernetes does, to the second."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -111,7 +109,6 @@ def as_read(value: LiveObject) -> LiveObject:
 
 
 def _read(value: Any, field: str, texts: frozenset[str]) -> Any:
-    """Return the value of a field as the API server reads it; `texts` names maps of texts."""
     if isinstance(value, list):
         return [_read(item, "", texts) for item in value]
     if not isinstance(value, dict):
@@ -137,7 +134,6 @@ _CLUSTER_SCOPED = frozenset(
 
 
 def may_have_namespace(value: Object) -> bool:
-    """Return whether the namespace that an object names can have a meaning."""
     return value["kind"] not in _CLUSTER_SCOPED or not _is_builtin(value)
 
 
@@ -214,7 +210,6 @@ def wave(value: Object) -> int:
 
 
 def condition(status: Object, kind: str) -> Mapping[str, Any]:
-    """Return the condition of a type, true or not; an empty mapping if there is none."""
     reported: Mapping[str, Any]
     for reported in status.get("conditions") or ():
         if reported.get("type") == kind:

@@ -31,13 +31,11 @@ def value_at(value: Any, path: ValuePath) -> Any:
 
 
 def mapping_at(value: Any, path: ValuePath) -> Mapping[str, Any]:
-    """Return the mapping at a path inside a JSON value; an empty one if there is none."""
     mapping = value_at(value, path)
     return mapping if isinstance(mapping, dict) else {}
 
 
 def mappings_of(value: Any, name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the mappings in the list that a field holds, with their indexes."""
     items = value.get(name) if isinstance(value, dict) else None
     for index, item in enumerate(items if isinstance(items, list) else ()):
         if isinstance(item, dict):
@@ -54,7 +52,6 @@ def containers_of(spec: Any) -> Iterator[tuple[tuple[str, int], Mapping[str, Any
 def changed_at(
     value: Mapping[str, Any], path: ValuePath, change: Callable[..., Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return a copy in which the mapping at a path is changed, if there is one."""
     if not path:
         return dict(change(value))
     step = str(path[0])
@@ -90,19 +87,16 @@ def _index_of(items: Sequence[Any], key: str) -> int:
 
 
 def overlap(one: KeyedPath, other: KeyedPath) -> bool:
-    """Return whether one path is a prefix of the other, or the same."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
 def misfit(error: msgspec.ValidationError) -> tuple[str, ValuePath]:
-    """Return what is wrong with a value that does not fit its type, and the path to it."""
     words, _, where = str(error).replace("`", "'").partition(" - at '$")
     path = (int(index) if index else name for name, index in _MISFIT.findall(where))
     return words[:1].lower() + words[1:], tuple(path)
 
 
 def texts_in(value: object, at: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
-    """Yield the texts inside a JSON value, including keys, each with its path."""
     if isinstance(value, str):
         yield at, value
     elif isinstance(value, Mapping):

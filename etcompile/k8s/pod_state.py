@@ -88,7 +88,6 @@ class PodState(Struct, frozen=True, gc=False):
 
     @property
     def ended(self) -> bool:
-        """Return whether none of its containers runs or will run again."""
         return self.phase in pods.ENDED
 
 

@@ -50,7 +50,6 @@ _ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def phase(pod: Object) -> str:
-    """Return `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`."""
     return status_of(pod).get("phase") or "Pending"
 
 
@@ -124,7 +123,6 @@ def unscheduled(pod: Object) -> Mapping[str, Any] | None:
 
 
 def is_refused(pod: Object) -> bool:
-    """Return whether its kubelet did not admit it: it has failed and never ran."""
     return phase(pod) == "Failed" and is_refusal(status_of(pod).get("reason") or "")
 
 
@@ -150,7 +148,6 @@ def disruption(pod: Object) -> tuple[str, str, str] | None:
 
 
 def is_refusal(reason: str) -> bool:
-    """Return whether the reason of a failed Pod means that its kubelet did not admit it."""
     return reason in _REFUSALS or reason.startswith("OutOf")
 
 
@@ -162,7 +159,6 @@ def init_containers(pod: Object) -> Sequence[Mapping[str, Any]]:
 
 
 def containers(pod: Object) -> Sequence[Mapping[str, Any]]:
-    """Return the statuses of its containers, without init containers."""
     return status_of(pod).get("containerStatuses") or ()
 
 
@@ -173,13 +169,11 @@ def waiting(container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return how a container has ended (`exitCode`, `reason`); empty if it has not."""
     state: Mapping[str, Any] = (container.get("state") or {}).get("terminated") or {}
     return state
 
 
 def terminated_before(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return how a container ended the previous time; empty if it never did."""
     state: Mapping[str, Any] = (container.get("lastState") or {}).get("terminated") or {}
     return state
 
@@ -195,7 +189,6 @@ def running_init(pod: Object) -> str:
 
 
 def started_at(container: Mapping[str, Any]) -> str:
-    """Return when a running container was started, as the kubelet writes it; else empty."""
     return str(((container.get("state") or {}).get("running") or {}).get("startedAt") or "")
 
 
@@ -208,12 +201,10 @@ def ends(container: Mapping[str, Any]) -> int:
 
 
 def is_on_its_way(reason: str) -> bool:
-    """Return whether a container that waits for this reason is starting normally."""
     return reason in _ON_ITS_WAY
 
 
 def restarts(statuses: Iterable[Mapping[str, Any]]) -> int:
-    """Return how often containers were restarted in place."""
     return sum(status.get("restartCount", 0) for status in statuses)
 
 
@@ -226,7 +217,6 @@ def held(pod: Object) -> Iterator[Mapping[str, Any]]:
 
 
 def failures(pod: Object) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield the containers that failed, each with how it ended, init containers first."""
     for container in (*init_containers(pod), *containers(pod)):
         ended = terminated(container)
         if ended.get("exitCode"):

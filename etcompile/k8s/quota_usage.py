@@ -24,7 +24,6 @@ class Shortage(NamedTuple):
 
     @property
     def lasts(self) -> bool:
-        """Return whether there is too little even after the deletions."""
         return self.needed > max(self.free + self.freed, Decimal(0))
         return self.wanted > max(self.free + self.freed, Decimal(0))
 
@@ -48,12 +47,10 @@ def shortages(quota: Object, new: Iterable[Object], freed: Amounts) -> Iterator[
 
 
 def plain(amount: Decimal) -> str:
-    """Return an amount for people, not below zero."""
     return f"{max(amount, Decimal(0)).normalize():f}"
 
 
 def total_usage(values: Iterable[Object], spec: Mapping[str, Any]) -> Amounts:
-    """Sum up what objects use of a quota, counting only those in its scopes."""
     named = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     scopes = [*named, *selected]

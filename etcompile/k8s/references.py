@@ -46,7 +46,6 @@ class Reference(Struct, frozen=True):
 
 
 def references(value: Mapping[str, Any]) -> tuple[Reference, ...]:
-    """Return what an object names, each once, in the order of its fields."""
     kind = value.get("kind")
     named: Iterator[Reference] = iter(())
     if kind in _TEMPLATES:
@@ -59,7 +58,6 @@ def references(value: Mapping[str, Any]) -> tuple[Reference, ...]:
 
 
 def claim_of(volume: Mapping[str, Any]) -> str:
-    """Return the name of the claim behind a volume of a Pod; empty if it is no claim."""
     return _text(mapping_at(volume, ("persistentVolumeClaim",)), "claimName")
 
 

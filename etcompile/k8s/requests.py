@@ -67,7 +67,6 @@ def requested(
 
 
 def total(parts: Iterable[tuple[int, Amounts]]) -> Amounts:
-    """Sum up amounts, each times its count."""
     whole: Amounts = {}
     for count, amounts in parts:
         whole = added(whole, {name: count * amount for name, amount in amounts.items()})
@@ -75,12 +74,10 @@ def total(parts: Iterable[tuple[int, Amounts]]) -> Amounts:
 
 
 def added(one: Amounts, other: Amounts) -> Amounts:
-    """Add two amounts, resource by resource."""
     return {name: one.get(name, Decimal(0)) + other.get(name, Decimal(0)) for name in one | other}
 
 
 def highest(several: Iterable[Amounts]) -> Amounts:
-    """Return the maximum of several amounts, resource by resource."""
     largest: Amounts = {}
     for amounts in several:
         for name, amount in amounts.items():

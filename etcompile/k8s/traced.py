@@ -40,7 +40,6 @@ class Traced(Struct, frozen=True, eq=False):
         return self.source.relative
 
     def parts(self) -> "dict[Step, Traced]":
-        """Return the parts of a mapping by key, of a list by index; nothing for a scalar."""
         if isinstance(self.value, dict):
             steps: Iterable[Step] = self.value
         else:
@@ -52,7 +51,6 @@ class Traced(Struct, frozen=True, eq=False):
         }
 
     def part(self, step: Step) -> "Traced | None":
-        """Return the part at a key or index; None if there is none."""
         if self.entries and step in self.entries:
             return self.entries[step]
         if isinstance(self.value, dict):
@@ -66,7 +64,6 @@ class Traced(Struct, frozen=True, eq=False):
         return list(self.parts().values())
 
     def with_changes(self, parts: "Mapping[Step, Traced]") -> "Traced":
-        """Return the mapping with fields replaced or added."""
         value = {**self.value, **{step: part.value for step, part in parts.items()}}
         return Traced(value, self.source, self.path, {**(self.entries or {}), **parts})
 

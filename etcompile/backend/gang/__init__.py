@@ -46,7 +46,6 @@ def suited(job: Job, settings: Settings) -> Job:
 
 
 def ganged(job: Job, settings: Settings, objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a job's objects with its gang added and its Pods marked as members."""
     if settings.gang == "none":
         return list(objects)
     from etcompile.backend.gang.scheduler import Marks  # noqa: PLC0415 - only a gang needs it
@@ -77,7 +76,6 @@ def problems(
     objects: Sequence[Object],
     changed: Sequence[Source] = (),
 ) -> list[Diagnostic]:
-    """Report what would keep a gang from starting, and marks that no scheduler reads."""
     # Of thousands of Pods, only those that an overlay changed can have other keys than their
     # template.
     of_job = any(scheduler_keys(job.gang.labels)) or any(scheduler_keys(job.gang.annotations))
@@ -101,7 +99,6 @@ def problems(
 
 
 def needs(job: Job, settings: Settings, objects: Sequence[Object]) -> tuple[str, ...]:
-    """Return what a job's gang needs in the cluster and nobody can check from here."""
     if settings.gang == "none":
         return ()
     from etcompile.backend.gang import group  # noqa: PLC0415 - only a gang needs it

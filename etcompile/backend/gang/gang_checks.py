@@ -46,7 +46,6 @@ _TITLES = {
 
 
 def unused_without_scheduler(job: Job) -> list[Diagnostic]:
-    """Warn of a job with settings for a gang scheduler if none is chosen."""
     origin = next(iter(job.gang.origins.values()))
     path = origin.path
     if path[-2:-1] == ("annotations",):
@@ -141,7 +140,6 @@ def _size(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
 
 
 def _replaced(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
-    """Warn of the author's gang marks on Pod templates that the job's marks replace."""
     reported: set[str] = set()
     for pod, _ in pod_specs(group.objects):
         name = pod["metadata"]["labels"][ROLE_LABEL]
@@ -165,7 +163,6 @@ def _replaced(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
 
 
 def _modest(group: Group) -> Iterator[Diagnostic]:
-    """Warn once of all containers that do not declare their requests."""
     silent: dict[str, list[str]] = {}
     for share in group.shares:
         for _, container in containers_of(share.spec):
@@ -312,7 +309,6 @@ def _values(group: Group, field: str, default: str) -> dict[str, list[str]]:
 
 
 def _place_of_value(group: Group, field: str, value: str, roles: Sequence[str]) -> Location:
-    """Locate where the Pods of roles get the value of a field: a template, or else an overlay."""
     templates = [share.role.template for share in group.shares if share.role.name in roles]
     for template in templates:
         if template.spec.get(field) == value:

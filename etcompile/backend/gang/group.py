@@ -34,7 +34,6 @@ class QueueKey(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Return its name in messages: `label kai.scheduler/queue`."""
         return f"{self.field.removesuffix('s')} {self.name}"
 
 
@@ -120,12 +119,10 @@ class Group(Struct, frozen=True):
 
     @property
     def minor(self) -> int:
-        """Return the minor version of Kubernetes."""
         return int(self.settings.kubernetes_version.partition(".")[2])
 
     @property
     def resources(self) -> dict[str, str]:
-        """Return what must be free before any Pod starts."""
         if self.intent.min_resources is not None:
             return {name: str(amount) for name, amount in self.intent.min_resources.items()}
         parts = ((share.minimum, share.requests) for share in self.shares)
@@ -146,7 +143,6 @@ class Group(Struct, frozen=True):
 
     @property
     def mixed(self) -> bool:
-        """Return whether its Pods have different PriorityClasses."""
         usual = self.intent.priority_class
         return len({share.spec.get("priorityClassName") or usual for share in self.shares}) > 1
 
@@ -205,7 +201,6 @@ def group_of(
 
 
 def pod_specs(objects: Sequence[Object]) -> Iterator[tuple[Object, Mapping[str, Any]]]:
-    """Yield labelled Pods and Pod templates of Jobs, each with its PodSpec."""
     for value in objects:
         if value["kind"] == "Pod" and ROLE_LABEL in _labels(value):
             yield value, value["spec"]
@@ -214,7 +209,6 @@ def pod_specs(objects: Sequence[Object]) -> Iterator[tuple[Object, Mapping[str, 
 
 
 def place_of(group: Group, pod: Object) -> Place | None:
-    """Return the place of a Pod, or of a Job's Pod template, by its labels."""
     labels = _labels(pod)
     share = group.share(labels.get(ROLE_LABEL, ""))
     if share is None:

@@ -73,7 +73,6 @@ def _membership(group: Group, place: Place) -> Membership:
 
 
 def _together(group: Group, share: Share) -> str | None:
-    """Return the name of the roles that are placed as one, if this is one of them."""
     annotations = share.role.template.annotations
     return annotations.get(_TOGETHER) or group.intent.annotations.get(_TOGETHER)
 

@@ -61,7 +61,6 @@ def _volcano_objects(group: Group) -> list[dict[str, Any]]:
 
 
 def _volcano_waiting(group: Group) -> str | None:
-    """Return the job's annotation that limits how long it may wait."""
     return next((name for name in _WAITING if name in group.intent.annotations), None)
 
 

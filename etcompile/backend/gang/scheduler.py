@@ -93,7 +93,6 @@ class Marks:
         self._shared: dict[tuple[object, ...], tuple[object, dict[str, Any]]] = {}
 
     def on(self, value: Object) -> dict[str, Any]:
-        """Return the object with the marks, on itself or on its Pod template."""
         if value["kind"] == "Job":
             spec = {**value["spec"], "template": self._on_pod(value["spec"]["template"])}
             return {**value, "spec": spec}
@@ -136,7 +135,6 @@ class Marks:
 
 
 def pod_group(api_version: str, metadata: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """Return a PodGroup with the fields of its spec that are not empty."""
     fields = {name: value for name, value in spec.items() if value}
     return {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": fields}
 

@@ -20,7 +20,6 @@ _GROUPS_ALONE = ("volcano", "kai")
 
 
 def unread_of_job(job: Job, settings: Settings) -> Iterator[Diagnostic]:
-    """Warn of each label and annotation of a job that its scheduler would have to read."""
     reads = scheduler_of(settings.gang).reads_job if settings.gang != "none" else None
     for field, texts in (("labels", job.gang.labels), ("annotations", job.gang.annotations)):
         for key in sorted(texts):
@@ -65,7 +64,6 @@ def misplaced(job: Job) -> Iterator[Diagnostic]:
 def unread_of_pods(
     job: Job, settings: Settings, objects: Sequence[Object], changed: Sequence[Source]
 ) -> Iterator[Diagnostic]:
-    """Warn of queues that Pods name if their scheduler does not treat them as a gang."""
     reported: set[tuple[str, str]] = set()
     for value in objects:
         pod = value["spec"]["template"] if value["kind"] == "Job" else value

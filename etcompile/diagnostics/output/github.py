@@ -20,7 +20,6 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
-    """Write one command per line for each diagnostic, errors first."""
     lines: list[str] = []
     left_out: list[str] = []
     for severity in Severity:

@@ -22,7 +22,6 @@ _WIDEST = 160
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
-    """Write all diagnostics in their order, a blank line after each, and a line of counts."""
     if not diagnostics:
         return ""
     color = audience.color

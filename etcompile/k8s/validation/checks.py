@@ -50,7 +50,6 @@ _DATA_LIMIT = 1024 * 1024
 
 
 def annotations_size(annotations: Value, _: Subject) -> Iterator[Broken]:
-    """Limit keys and values of all annotations of an object to 256 KiB."""
     words = (word for pair in annotations.items() for word in pair if isinstance(word, str))
     size = sum(len(word.encode("utf-8", "replace")) for word in words)
     if size > _ANNOTATIONS_LIMIT:
@@ -61,7 +60,6 @@ def annotations_size(annotations: Value, _: Subject) -> Iterator[Broken]:
 
 
 def container_names(spec: Value, _: Subject) -> Iterator[Broken]:
-    """Reject names that two containers share, init containers included."""
     seen: set[str] = set()
     for at, container in containers_of(spec):
         name = container.get("name")
@@ -86,7 +84,6 @@ def host_ports(spec: Value, _: Subject) -> Iterator[Broken]:
 
 
 def host_network_ports(spec: Value, _: Subject) -> Iterator[Broken]:
-    """Require that ports of node and container are equal under hostNetwork."""
     for index, container in mappings_of(spec, "containers"):
         for number, port in mappings_of(container, "ports"):
             host = port.get("hostPort")
@@ -96,7 +93,6 @@ def host_network_ports(spec: Value, _: Subject) -> Iterator[Broken]:
 
 
 def port(value: Any, _: Subject) -> bool:
-    """Require that the port of a probe is a number or the name of a port."""
     if isinstance(value, int):
         return not isinstance(value, bool) and not 1 <= value <= 65535
     return isinstance(value, str) and not is_port_name(value)
@@ -106,7 +102,6 @@ _DEFAULT_GRACE = 30
 
 
 def sleep_seconds(spec: Value, _: Subject) -> Iterator[Broken]:
-    """Require that a hook sleeps no longer than the Pod may take to end."""
     grace = spec.get("terminationGracePeriodSeconds")
     grace = _DEFAULT_GRACE if grace is None else grace
     for at, container in containers_of(spec):
@@ -209,7 +204,6 @@ def resource_names(resources: Value, _: Subject) -> Iterator[Broken]:
 
 
 def whole_amounts(resources: Value, _: Subject) -> Iterator[Broken]:
-    """Require whole amounts of what a device plugin provides."""
     for field, name, value in _amounts(resources):
         number = amount(value)
         is_divided = number is not None and number != number.to_integral_value()
@@ -257,7 +251,6 @@ def unknown_claims(spec: Value, _: Subject) -> Iterator[Broken]:
 
 
 def data_size(value: Value, _: Subject) -> Iterator[Broken]:
-    """Limit what etcd stores of a ConfigMap or Secret to 1 MiB."""
     encoded = "data" if value.get("kind") == "Secret" else "binaryData"
     size = 0
     for field in ("data", "binaryData", "stringData"):

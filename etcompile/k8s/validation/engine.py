@@ -49,7 +49,6 @@ class Rule(Struct, frozen=True):
     show_key: bool = False  # show the key of the place, not its value
 
     def is_about(self, value: Any) -> bool:
-        """Return whether the rule holds for the value at its place."""
         conditions = self.when if isinstance(value, dict) else ()
         return len(conditions) == len(self.when) and all(
             (value_at(value, path) in values) == included for path, included, values in conditions
@@ -117,7 +116,6 @@ def object_problems(
 
 
 def templates_of(value: Mapping[str, Any]) -> tuple[Path, ...]:
-    """Return where an object of a kind that etcompile makes has Pod templates."""
     is_job = (value.get("apiVersion"), value.get("kind")) == ("batch/v1", "Job")
     return (("spec", "template"),) if is_job else ()
 
@@ -163,7 +161,6 @@ def _walk(
 
 
 def _below(value: Any, steps: list[str], at: Path) -> Iterator[tuple[Path, Any, bool]]:
-    """Yield the values that a path leads to, their places, and whether they are mapping keys."""
     if value is None:
         return
     if not steps:
