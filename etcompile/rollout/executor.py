@@ -6,10 +6,10 @@ in that queue. Nothing is remembered between runs: the next run makes its plan f
 """
 
 import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import structs
 
@@ -85,7 +85,9 @@ class Rollout:
         self._watches = Watches(cluster, part, self._queue.put)
         self._writer = writer
         self._concurrency = choices.concurrency
-        self._pool = ThreadPoolExecutor(choices.concurrency, "etcompile-write")
+        # A queue and threads of our own: a pool makes a Future for each of thousands of writes.
+        self._writes: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
+        self._writers = 0
         self._backlog: deque[Write] = deque()
         self._under_way = 0
         """Writes whose result did not come yet."""
@@ -119,7 +121,8 @@ class Rollout:
             return machine.outcome(self._refused or ())
         finally:
             self._watches.close()
-            self._pool.shutdown(wait=False)
+            for _ in range(self._writers):
+                self._writes.put(None)
 
     def _take_events(self) -> None:
         """Handles the events that are there, or waits a moment for one."""
@@ -159,8 +162,15 @@ class Rollout:
             self._advance(answer)
         while self._backlog and self._under_way < self._concurrency and not self._machine.stopping:
             self._under_way += 1
-            write = self._backlog.popleft()
-            self._pool.submit(self._write, write.step, write.phase)
+            self._writes.put(self._backlog.popleft())
+            if self._writers < self._under_way:
+                self._writers += 1
+                threading.Thread(target=self._work, name="etcompile-write", daemon=True).start()
+
+    def _work(self) -> None:
+        """Do the writes of the queue, one after the other, until it says that there are no more."""
+        while write := self._writes.get():
+            self._write(write.step, write.phase)
 
     def _write(self, step: Step, phase: Phase) -> None:
         """Does a part of a step, in another thread, and reports what it came to."""
