@@ -86,8 +86,7 @@ def build(
 ) -> tuple[list[JobObjects], list[Diagnostic]]:
     """Build the objects by job, those that belong to none first, and check them.
 
-    Args:
-        whole: No document was refused so far, so checks across documents apply.
+    Checks across documents need the `whole` input: no document was refused so far.
     """
     options, environment, others = sources.options, sources.environment, lowered.others
     # Advice reads fields of the other objects without checking their types.

@@ -78,9 +78,6 @@ def by_job(
 
     A document without a namespace counts as one in `default`, as with kubectl without a context:
     upstream's examples name it in the job and leave it out in the scalers.
-
-    Returns:
-        The pairs, in the order of the input, and an error for each intent that selects no job.
     """
     pairs: list[tuple[Job, list[Intent]]] = [(job, []) for job in jobs]
     by_name: dict[tuple[str, str], list[tuple[Job, list[Intent]]]] = {}
@@ -121,18 +118,12 @@ def _no_such_job(intent: Intent, jobs: Sequence[Job]) -> Diagnostic:
 
 
 def ordered(intents: Iterable[Intent]) -> tuple[list[Intent], list[Diagnostic]]:
-    """Sort the intents of one job.
+    """Sort the intents of one job, which are in the order of `compiler.lower`.
 
     A cluster executes intents as they arrive, and et-operator the newest first (reference defect
     24). Files have no time. So intents that a cluster has already received come first, by their
     creationTimestamp; then those numbered by the annotation `etcompile.dev/sequence`; then all
     others. Intents that are equal in this are in the order of the files, not of the command line.
-
-    Args:
-        intents: In the order of `compiler.lower`.
-
-    Returns:
-        The intents, and an error for each sequence number that is used twice.
     """
     intents = list(intents)
     problems = []
@@ -280,12 +271,6 @@ def _scale_in(
     removed_by: Mapping[str, str],
     run_names: re.Pattern[str] | None,
 ) -> _Outcome:
-    """Apply a ScaleIn.
-
-    Args:
-        removed_by: The intent that removed a host.
-        run_names: Matches the names of a run's Pods, if these are allowed.
-    """
     problems: list[Diagnostic] = []
     if intent.pods:
         index_of = {_host(role, member): index for index, member in members.items()}
@@ -354,14 +339,7 @@ def _shortened(names: list[str]) -> str:
 def _apply_plan(
     role: Role, members: Members, sizes: Labels, plan: ScalePlan
 ) -> tuple[Members, Labels, list[Diagnostic]]:
-    """Apply a ScalePlan to a role; it may name other roles, too.
-
-    Args:
-        sizes: Resources of main containers of new replicas, from earlier plans.
-
-    Returns:
-        The replicas, the sizes and the problems.
-    """
+    """Apply a ScalePlan to a role, and return its replicas and the sizes of new ones."""
     problems = []
     for name in plan.resources:
         if name != role.name:

@@ -45,13 +45,7 @@ class Recipient(Struct, frozen=True):
     def problem(
         self, value: Object, standing: Object, keys: AbstractSet[str]
     ) -> tuple[str, str] | None:
-        """Return why the ciphertext of the last output cannot stay, and advice on how to keep it.
-
-        Args:
-            value: The object that will be written.
-            standing: The object of the last output.
-            keys: The keys of the resulting Secret.
-        """
+        """Return why the ciphertext of the last output (`standing`) cannot stay, and advice."""
         if standing["kind"] != value["kind"]:
             modes = {"SealedSecret": "sealed", "Secret": "sops"}
             was, now = (modes.get(secret["kind"], secret["kind"]) for secret in (standing, value))
@@ -88,11 +82,6 @@ class Recipient(Struct, frozen=True):
         return _sealed(value, standing["spec"]["encryptedData"], self.certificate)
 
     def encrypted(self, value: Object, texts: Mapping[str, bytes]) -> Object:
-        """Return the object with a new ciphertext.
-
-        Raises:
-            RecipientError: Nothing can be encrypted for this recipient.
-        """
         if self.certificate is None:
             result = sops.encrypted(texts, self.names)
             return {**value, "data": dict(result.data), "sops": dict(result.metadata)}
@@ -124,11 +113,7 @@ class KeySource(Struct, frozen=True):
 
 
 def key_source(options: Options, place: Location | None = None) -> KeySource:
-    """Read what fills in the objects of a run whose secret mode encrypts, or names a file.
-
-    Args:
-        place: Where an overlay names the secret mode; None if an option does.
-    """
+    """Read what fills in the objects of a run whose secret mode encrypts, or names a file."""
     mode = options.settings.secret
     if mode.kind == "csi":
         source = _pattern(mode.file or "", options.limits, place)

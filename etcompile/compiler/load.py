@@ -194,12 +194,7 @@ def environment_of(options: Options) -> Environment:
 def _undeclared(
     options: Options, settings: Settings, place: Location | None
 ) -> Iterator[Diagnostic]:
-    """Report a gang scheduler that needs a version of Kubernetes, if no version was chosen.
-
-    Args:
-        settings: The settings after overlays, none of which sets the version.
-        place: Where an overlay names the gang scheduler.
-    """
+    """Report a gang scheduler that needs a version of Kubernetes, if no version was chosen."""
     chosen = options.known_choices
     if chosen is None or "kubernetes_version" in chosen or settings.gang == "none":
         return
@@ -236,10 +231,7 @@ def file_and_index(document: Document) -> tuple[str, int]:
 
 
 def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
-    """Return the renderer of a run's templates, and report unused ones of the user.
-
-    If the user's folder is unreadable, it is ignored.
-    """
+    """Return the renderer of templates, without the user's if unreadable; report unused ones."""
     if options.templates is None:
         return backend.Texts(), ()
     path = os.fspath(options.templates)

@@ -39,11 +39,7 @@ def patch(
     environment: Environment,
     library: Sequence[Document] = (),
 ) -> PatchedDocuments:
-    """Prepare the documents and apply the environment's overlays.
-
-    Args:
-        library: The runtimes of `--runtimes`; the overlays change those that jobs name.
-    """
+    """Prepare the documents and apply overlays, also to the runtimes that jobs name."""
     problems: list[Diagnostic] = []
     matched: set[overlays.Edit] = set()
     sources: dict[Document, tuple[str, ...]] = {}

@@ -42,18 +42,10 @@ def replacements(
     replaced: bool = False,
     shown: str | None = None,
 ) -> list[Diagnostic]:
-    """Report how new output changes the objects of an output folder.
+    """Report how new output, texts by path, changes the objects of an output folder.
 
-    Args:
-        shown: The folder as messages name it.
-        files: The new texts by path.
-        version: The Kubernetes version. An object that it does not accept cannot be live.
-        replaced: The user deletes the objects that cannot change: warn about these only.
-
-    Returns:
-        ET5008 for a field that a live object refuses to change, ET5010 instead with `replaced`, and
-        ET5009 for an image; one for all objects with the same change. ET5026 for jobs whose only
-        change is another run.
+    An object that this version of Kubernetes does not accept cannot be live. If the user deletes
+    the objects that cannot change (`replaced`), these are warnings.
     """
     old: dict[str, str] = {}
     for path in map(str, (*comparison.changed, *comparison.stale)):
@@ -105,11 +97,7 @@ def replacements(
 def replacements_since(
     base: Revision, directory: Path, files: Mapping[str, str], version: str, *, replaced: bool
 ) -> list[Diagnostic]:
-    """Report how new output changes the objects of a folder as it was at a revision.
-
-    Raises:
-        RevisionError: The folder is not in the repository, or cannot be read there.
-    """
+    """Report how new output changes the objects of a folder as it was at a revision."""
     inside = base.within(str(directory))
     if inside is None:
         raise RevisionError(f"{directory} is not in the repository {base.top}")

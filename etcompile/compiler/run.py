@@ -37,9 +37,6 @@ def objects(
 
     Overlays of Pods and Services are stored with the job, and what changes Pods is part of the
     run's identity, so the edits that match must be known before the objects are built.
-
-    Raises:
-        TemplateError: A template of the user does not render.
     """
     of_replicas = [
         edit
@@ -72,16 +69,10 @@ def pods(
     members: Sequence[Member],
     edits: Sequence[overlays.Edit],
 ) -> tuple[Object, ...]:
-    """Build the Pods of some replicas after overlays, or the Jobs that create them.
+    """Build a Pod for each replica of a role, after overlays, or the Job that creates it.
 
-    Only these are built: one Pod of a job of a thousand costs as much as one Pod.
-
-    Args:
-        members: Replicas of that role; one that the job does not have replaces the declared one
-            with the same place.
-
-    Returns:
-        A Pod for each replica, in the same order.
+    Only these are built: one Pod of a job of a thousand costs as much as one Pod. A replica that
+    the job does not have replaces the declared one with the same place.
     """
     return _patched(job, backend.lower_pods(job, role, members, settings), edits).objects
 

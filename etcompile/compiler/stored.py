@@ -44,13 +44,9 @@ class Stored(Struct, frozen=True):
 
 
 def read_text(text: str, most: int = MOST_PODS) -> Stored:
-    """Read the job in `job.yaml` of a ConfigMap, which anybody may have written.
+    """Read `job.yaml` of a ConfigMap, which anybody may have written.
 
-    Args:
-        most: Replicas that the job may have, at most: more are refused before any is created.
-
-    Raises:
-        StoredJobError: It is no job, or too large.
+    A job with more than `most` replicas is refused before any is created.
     """
     if len(text) > STORED_BYTES:
         size, limit = len(text) // 1024, STORED_BYTES // 1024
@@ -73,10 +69,9 @@ def read_text(text: str, most: int = MOST_PODS) -> Stored:
 
 
 def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
-    """Refuse a stored job whose ConfigMap, with this metadata, belongs to another job.
+    """Refuse a stored job whose ConfigMap belongs to another job.
 
-    Raises:
-        StoredJobError: Without this, anybody who may write some ConfigMap could replace any job.
+    Otherwise anybody who may write some ConfigMap could replace any job.
     """
     name, label = metadata["name"], (metadata.get("labels") or {}).get(JOB_LABEL)
     if name != job.config_name or label != job.name:
@@ -161,11 +156,7 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
 
 
 def read_declared(value: Mapping[str, Any]) -> Job:
-    """Return the job of a stored form as its document describes it: before intents, of no run.
-
-    Raises:
-        StoredJobError: The value is of another version, or its document does not compile.
-    """
+    """Return the job of a stored form as its document describes it: before intents, of no run."""
     if (value.get("apiVersion"), value.get("kind")) != (API_VERSION, KIND):
         raise StoredJobError(f"not a {KIND} of {API_VERSION}")
     document = value["document"]

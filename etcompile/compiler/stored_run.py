@@ -171,11 +171,7 @@ class StoredRun:
     """
 
     def __init__(self, config: Mapping[str, Any], most: int = MOST_PODS) -> None:
-        """Read a live ConfigMap with at most `most` replicas.
-
-        Raises:
-            StoredJobError: It holds no job that this version of etcompile can read.
-        """
+        """Read a live ConfigMap with at most `most` replicas, or raise StoredJobError."""
         metadata = config["metadata"]
         self.uid: str = metadata["uid"]
         self.created = seconds(metadata.get("creationTimestamp")) or 0.0
@@ -216,9 +212,7 @@ class StoredRun:
     ) -> list[tuple[int | None, LiveObject]]:
         """Return the complete Pods of replicas, each with its number in the role.
 
-        Args:
-            tracking: The marks of a tool on an existing Pod of the job, if there is one: equal to
-                those on the ConfigMap, unless two parts of Git declare them.
+        An existing Pod may have other marks than the ConfigMap, if two parts of Git declare them.
         """
         numbers = frozenset(indexes)
         if (declared := self.job.role(role)) is None:

@@ -206,10 +206,7 @@ def restarted(job: Job, source: Source, each: tuple[str, ...] | None = None) -> 
     """Apply restarts in place to a job whose document asks for them.
 
     They change the command of its containers, which includes most of the settings, so it is another
-    run.
-
-    Args:
-        each: The roles whose replicas restart independently; None if all restart together.
+    run. The replicas of the roles in `each` restart independently; None if all restart together.
     """
     if not restarts_in_place(source):
         return job

@@ -39,11 +39,8 @@ def mpi_host_lists(
 ) -> tuple[model.HostList, ...]:
     """Return the hostfile, the list for the discovery script, and the hosts of the launcher's gate.
 
-    Args:
-        line: A line of the hostfile, with `{slots}` and `{name}` for the host.
-        host: The name of a host: `{host}`, with its domain if it needs one.
-        launcher: The launcher is a host, too: the first.
-        slots: The discovery script prints each host's slots.
+    A line of the hostfile has `{slots}` and `{name}` for the host. The launcher may be the first
+    host; the discovery script may print each host's slots.
     """
     hosts = ("launcher", "worker") if launcher else ("worker",)
     return (
@@ -108,10 +105,8 @@ def launcher_access(
 ) -> tuple[model.ClusterAccess, str | None]:
     """Return the rights of a launcher, and the account that its Pods get.
 
-    Args:
-        launcher: The launcher's template. If it names an account, none is created.
-        execs: It reaches its workers by exec.
-        into: The only role whose Pods it may enter; None for any Pod of the namespace.
+    An account that the template names is not created. The launcher may execute commands only `into`
+    the Pods of that role, or of any role if None.
     """
     account = launcher.spec.get("serviceAccountName") or launcher.spec.get("serviceAccount")
     access = model.ClusterAccess(

@@ -15,11 +15,6 @@ def unused(place: Location, where: str, reason: str, advice: str = "remove it") 
 def no_effect(
     source: Source, path: ValuePath, reason: str, advice: str = "remove it", *, where: str = ""
 ) -> Iterator[Diagnostic]:
-    """Report a field without effect, if the document has it.
-
-    Args:
-        where: Its name for messages; the path if empty.
-    """
     if value_at(source.data, path) is not None:
         place = source.locate(path, key=True)
         yield unused(place, where or dotted(path), reason, advice)

@@ -188,10 +188,6 @@ _LEAST = ("--min-np", "--min-num-proc")
 
 
 def command_words(container: Mapping[str, Any]) -> list[str]:
-    """Return the words of a container's command, including those of a `sh -c` script.
-
-    None of them if a quote of the script is never closed.
-    """
     words = command_line(container)
     script = script_of(words)
     return words if script is None else script_words(script)
@@ -222,11 +218,7 @@ def least_workers(
     """Return how many workers a launcher needs to begin.
 
     Only an elastic horovodrun, or an unknown launcher with a `stated` number, needs fewer than all.
-
-    Args:
-        slots: Processes for each.
-        others: Hosts besides the workers.
-        stated: The fewest workers, if the document says so.
+    `slots` are the processes of each worker, `others` the hosts besides the workers.
     """
     program = launch_program(launcher)
     if program is not None and (program != "horovodrun" or not discovers_hosts(launcher)):

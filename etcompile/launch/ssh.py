@@ -149,12 +149,7 @@ def _of_arguments(text: str) -> Iterator[int]:
 def _options(
     words: Sequence[str], valued: Collection[str], *, stops: bool = False
 ) -> Iterator[int]:
-    """Yield the ports in options of sshd or ssh: `-p 2222`, `-Dp2222`, `-o Port=2222`.
-
-    Args:
-        valued: The letters that have a value.
-        stops: The first other word ends the options.
-    """
+    """Yield the ports in options of sshd or ssh: `-p 2222`, `-Dp2222`, `-o Port=2222`."""
     rest = iter(words)
     for word in rest:
         if not word.startswith("-") or word.startswith("--"):

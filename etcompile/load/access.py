@@ -102,12 +102,7 @@ class SpecialFileError(OSError):
 
 
 def resolved(path: str, boundary: Boundary | None) -> str:
-    """Resolve a path that may be opened.
-
-    Raises:
-        OutsideError: It leads out of the boundary, or into the `.git` folder of its root.
-        OSError: Its links form a loop.
-    """
+    """Resolve a path that may be opened, or raise OutsideError."""
     if boundary is None:
         return path
     real = PurePath(os.path.realpath(path))
@@ -120,12 +115,7 @@ def resolved(path: str, boundary: Boundary | None) -> str:
 
 
 def status(path: str, boundary: Boundary | None = None) -> os.stat_result:
-    """Return the status of a path that may be opened.
-
-    Raises:
-        OutsideError: It leads out of the boundary.
-        OSError: It does not exist, or its status is unavailable.
-    """
+    """Return the status of a path that may be opened."""
     real = resolved(path, boundary)
     try:
         return os.stat(real)  # noqa: PTH116
@@ -143,13 +133,10 @@ _INSTEAD: ContextVar[Mapping[str, bytes]] = ContextVar("instead", default=_NOTHI
 
 @contextmanager
 def instead_of(files: Mapping[str, bytes]) -> Iterator[None]:
-    """Replace the contents of files within the context.
+    """Replace the contents of files, by path, within the context; `-` is standard input.
 
     The replacement is the unsaved text of an editor, or what a fix would write. A file that does
     not exist yet is accessible by its name, but not listed in its folder.
-
-    Args:
-        files: New contents by path; `-` is standard input.
     """
     replacements = {_identity(path): text for path, text in files.items()}
     token = _INSTEAD.set({**_INSTEAD.get(), **replacements})
@@ -170,13 +157,7 @@ def _identity(path: str) -> str:
 
 @contextmanager
 def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
-    """Open a regular file for reading.
-
-    Raises:
-        OutsideError: It leads out of the boundary.
-        SpecialFileError: It is a folder, a pipe, a device or a socket.
-        OSError: The system refuses.
-    """
+    """Open a regular file that is inside of the boundary, for reading."""
     real = resolved(path, boundary)
     if (instead := replacement(real)) is not None:
         yield io.BytesIO(instead)

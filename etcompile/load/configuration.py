@@ -56,16 +56,8 @@ class Configuration(Struct, frozen=True):
 def read(path: str, root: str) -> Configuration | Diagnostic | None:
     """Read a configuration file.
 
-    Args:
-        path: An `etcompile.toml`, a `pyproject.toml`, or a file of another name in the format of
-            `etcompile.toml`.
-
-    Returns:
-        The configuration; a diagnostic if the file is invalid; None for a `pyproject.toml` without
-        the table.
-
-    Raises:
-        FileNotFoundError: There is no such file.
+    The path is an `etcompile.toml` (or another name with that format) or a `pyproject.toml`, which
+    returns None without the table. A missing file raises FileNotFoundError.
     """
     short = os.path.relpath(path or ".")
     shown = path if short.startswith(os.pardir) else short
@@ -130,11 +122,7 @@ def folder_of(path: str) -> str:
 
 
 def folders_of(path: str) -> Iterator[str]:
-    """Yield the folders, without links, whose configurations may apply to files of an input.
-
-    They are the folder of the input; the folders below it that have a configuration file; for a
-    glob, the folders of its matches.
-    """
+    """Yield the folders, without links, whose configurations may apply to files of an input."""
     yield folder_of(path)
     if path == "-":
         return

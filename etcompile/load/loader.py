@@ -187,13 +187,10 @@ def as_written(document: Source, problem: Diagnostic) -> Diagnostic:
 def relocated(
     document: Document, data: Mapping[str, Any], moved: Mapping[ValuePath, ValuePath]
 ) -> Document:
-    """Replace the data of a document, some of whose fields have moved.
+    """Replace the data of a document whose fields have moved from the places in `moved.values()`.
 
     Fields of an older API version, or in the places of another tool, move to where the kind expects
     them before any other stage runs. Their diagnostics still point at the original lines.
-
-    Args:
-        moved: The new path of each field that has moved, to its path in the text.
     """
     places = _MovedPlaces(document, dict(moved))
     return structs.replace(document, data=dict(data), origin=places, path=())
@@ -230,16 +227,10 @@ def load(
     output: str | os.PathLike[str] | None = None,
     is_job: Callable[[Document], bool] = lambda _: False,
 ) -> Loaded:
-    """Load the documents of files, directories, globs and standard input.
+    """Load the documents of files, directories, globs and standard input; bad input never raises.
 
-    Bad input never raises. Output folders are skipped if a job was loaded from elsewhere; otherwise
-    their files come last.
-
-    Args:
-        paths: Paths as on the command line; `-` is standard input. Each file is loaded once.
-        output: The output folder of this run: of output folders, only those that paths name are
-            read then.
-        is_job: Report whether a document is the source of rendered output.
+    Output folders are skipped if a job was loaded from elsewhere; otherwise their files come last.
+    With the folder `output` of this run, only output folders that paths name are read.
     """
     target = None if output is None else os.path.realpath(os.fsdecode(output))
     run = _Run(stdin, limits, target)
@@ -263,11 +254,7 @@ def parse(
     relative: str | None = None,
     limits: Limits = _DEFAULT,
 ) -> Loaded:
-    """Load the documents of one text; never raise for bad input.
-
-    Args:
-        relative: Its name independent of the working directory; `file` if None.
-    """
+    """Load the documents of one text; bad input never raises."""
     loaded = _parsed(text, file, file if relative is None else relative, limits)
     if loaded.documents or has_errors(loaded.diagnostics):
         return loaded

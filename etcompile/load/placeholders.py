@@ -38,11 +38,7 @@ def hints_for_text(problems: Sequence[Diagnostic], content: str) -> list[Diagnos
 def hints_for_documents(
     problems: Sequence[Diagnostic], texts: Callable[[str], Iterable[str]]
 ) -> list[Diagnostic]:
-    """Add hints to the diagnostics of documents.
-
-    Args:
-        texts: Returns the texts of a file's documents; none for a file that is no input.
-    """
+    """Add hints to the diagnostics of documents, given the texts of each input file."""
     return _with_hints(problems, _in_value, texts)
 
 

@@ -89,13 +89,7 @@ class Origin(Struct, eq=False):
 
 
 def places(content: str) -> Iterator[Place]:
-    """Yield the places of each document of a YAML stream.
-
-    Raises:
-        yaml.YAMLError: While iterating, if the text is not YAML.
-        KeyError: An alias has no anchor.
-        ValueError: A key has no JSON form.
-    """
+    """Yield the places of each document of a YAML stream, as long as it is valid."""
     events: Iterator[Any] = yaml_events(content)
     for event in events:
         if isinstance(event, NodeEvent):
@@ -175,11 +169,7 @@ def _scalars(content: str) -> tuple[list[int], list[int]]:
 
 
 def _target_line(offset: int, text: Text, known: dict[int, int]) -> int:
-    """Return the line that a comment applies to: its line, or the next with content if it is alone.
-
-    Args:
-        known: The results of comments further down, by the offset at which their lines begin.
-    """
+    """Return the line of a comment, or the next with content if it is alone on its line."""
     content, line = text.content, text.line(offset)
     at = begin = text.line_start(line)
     if re.compile(r"\S").search(content, begin, offset):

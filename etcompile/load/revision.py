@@ -50,11 +50,7 @@ class Revision(Struct, frozen=True):
 
 
 def revision(name: str, directory: Path) -> Revision:
-    """Return the commit of a branch, a tag, an id or `HEAD~3`.
-
-    Raises:
-        RevisionError: There is no git, no repository, or no such commit.
-    """
+    """Return the commit of a branch, a tag, an id or `HEAD~3`."""
     top = Path(os.fsdecode(_git(directory, "rev-parse", "--show-toplevel").rstrip(b"\n")))
     spec = f"{name}^{{commit}}"
     try:
@@ -67,14 +63,8 @@ def revision(name: str, directory: Path) -> Revision:
 def base(name: str | None, output: Path) -> Revision | None:
     """Return the commit that a change is based on.
 
-    Args:
-        name: Any revision. If None, the commit at which HEAD left the base of the pull request.
-
-    Returns:
-        None if CI names no base, or the output folder is in no repository.
-
-    Raises:
-        RevisionError: As for `revision`, or the history since the base is missing.
+    Without a name, it is the commit at which HEAD left the base of CI's pull request, if there is
+    one and the output folder is in a repository.
     """
     if name is not None:
         return revision(name, Path.cwd())
@@ -99,18 +89,10 @@ def _remedy(top: Path) -> str:
 
 
 def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = False) -> list[str]:
-    """Write files of a revision to a folder.
+    """Write files of a revision to a folder, and return the paths that exist.
 
-    Args:
-        paths: Paths in the repository, with `/`; of a folder, its YAML and JSON files are
-            written, and of a glob those of the folder that it starts in.
-        every: Of folders, write all files.
-
-    Returns:
-        The paths that exist.
-
-    Raises:
-        RevisionError: Git fails, the files are too large, or a link leads out of the revision.
+    Paths have `/`. Of a folder, and of the folder where a glob starts, the YAML and JSON files are
+    written, or `every` file.
     """
     existing: list[str] = []
     blobs: dict[str, str] = {}

@@ -51,30 +51,18 @@ def plain(text: str) -> Scalar:
 
     A whole number is an int even when written `1.0` or `1e3`, because kubectl converts the value to
     JSON text and back (reference: sigs.k8s.io/yaml).
-
-    Raises:
-        NotJsonError: It is an infinity or not a number.
     """
     return _json(_resolved(text), text)
 
 
 def plain_key(text: str) -> str:
-    """Return the JSON key of an unquoted mapping key.
-
-    Raises:
-        NotJsonError: It is null.
-    """
     return text if text[:1] not in FIRST_CHARACTERS else key_text(_resolved(text))
 
 
 def tagged(tag: str, text: str) -> Scalar:
-    """Return the value of a scalar with an explicit tag.
+    """Return the value of a scalar with a resolved tag, such as `tag:yaml.org,2002:int`.
 
-    Args:
-        tag: The resolved tag, such as `tag:yaml.org,2002:int`; `!` means text.
-
-    Raises:
-        NotJsonError: The tag is not one of the JSON types, or the text does not fit it.
+    `!` means text.
     """
     short = short_tag(tag)
     if short in ("!", "!!str", "!!timestamp"):
@@ -93,11 +81,7 @@ def short_tag(tag: str) -> str:
 
 
 def key_text(value: object) -> str:
-    """Return the JSON key for a parsed YAML key.
-
-    Raises:
-        NotJsonError: It is null, a list, a mapping, or a number of more than six digits.
-    """
+    """Return the JSON key for a parsed YAML key."""
     match value:
         case str():
             return value

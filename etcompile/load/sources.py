@@ -64,11 +64,9 @@ def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
 
 
 def output_folder(folder: str, top: str, unlocked: str | None = None) -> str | None:
-    """Return the output folder that a folder is or is inside, without links; None if there is none.
+    """Return the output folder that a folder is or is inside, without links, up to `top`.
 
-    Args:
-        top: Where the search ends: the root of the repository.
-        unlocked: An output folder even without a lock file.
+    `unlocked` is an output folder even without a lock file.
     """
     for place in upwards(os.path.realpath(folder)):
         if place == unlocked or os.path.lexists(os.path.join(place, LOCK)):  # noqa: PTH118

@@ -23,11 +23,6 @@ def span(event: Any) -> tuple[int, int]:
 
 
 def mapping_key(event: Any) -> str:
-    """Return the JSON key of a scalar that is a mapping's key.
-
-    Raises:
-        NotJsonError: It is null, or has a tag that is not one of JSON's types.
-    """
     if event.tag is not None:
         return key_text(tagged(event.tag, event.value))
     value: str = event.value
@@ -35,13 +30,10 @@ def mapping_key(event: Any) -> str:
 
 
 def merged_in(written: dict[Any, Any], merges: list[tuple[int, list[dict[Any, Any]]]]) -> Any:
-    """Apply the merges of a mapping, as kubectl's parser does.
+    """Apply merges, each with the number of keys above it, as kubectl's parser does.
 
     A merge applies at the place of its merge key: a key written below it takes precedence over the
     merge, and a key above it does not. Of two mappings in one merge the earlier takes precedence.
-
-    Args:
-        merges: For each merge, how many keys are above it, and the mappings it merges.
     """
     keys = list(written)
     value: dict[Any, Any] = {}

@@ -82,11 +82,7 @@ _ESCAPE = r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD][89a-fA-F]..|\\."
 
 
 def read(text: Text, limits: Limits) -> Reading:
-    """Read the documents of a text, as kubectl does.
-
-    Args:
-        text: YAML, or JSON values one after another; printable characters only.
-    """
+    """Read the documents of a printable text, YAML or JSON, as kubectl does."""
     documents = _json_documents(text.content, limits) if _JSON.match(text.content) else None
     if isinstance(documents, list):
         return Reading(documents, is_json=True)

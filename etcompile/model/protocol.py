@@ -89,9 +89,7 @@ STORED_JOB = "job.yaml"
 def config_name(job: str, *, of_operator: bool = False) -> str:
     """Return the name of the ConfigMap that declares a job.
 
-    Args:
-        of_operator: The operator of the kind creates `J-config`, so ours takes its place. For all
-            other kinds `J-config` is a name that users choose for their objects.
+    Kinds whose operator creates `J-config` use that name; elsewhere users may choose it.
     """
     return f"{job}-config" if of_operator else f"{job}-etcompile"
 

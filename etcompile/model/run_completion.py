@@ -38,10 +38,7 @@ class Completion(Struct, frozen=True):
 
 
 def completion(success: Success, deciders: Sequence[Decider]) -> Completion:
-    """Decide whether a run has succeeded, or cannot any more.
-
-    See reference/training-operator.md 7 and 32.
-    """
+    """Decide the end of a run (reference/training-operator.md 7 and 32)."""
     done = [decider for decider in deciders if decider.outcome == "done"]
     out = [decider for decider in deciders if decider.outcome == "out"]
     first_done = [decider for decider in done if decider.first]

@@ -273,8 +273,7 @@ def read_record(data: Mapping[str, str]) -> RunRecord | None:
 def written_record(data: Mapping[str, str]) -> RunRecord | None:
     """Return what a watcher has written into the `data` of `J-status`.
 
-    None if it is unreadable, of a newer version (`newer_version`), or has numbers that no run can
-    have, which would take all memory to expand.
+    None if it is unreadable, of a newer version, or too large to expand.
     """
     written = _decoded(data.get(RECORD) or "", _WRITTEN)
     if written is None or written.version != VERSION:

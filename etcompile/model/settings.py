@@ -82,11 +82,7 @@ class SecretMode(Struct, frozen=True):
 
 
 def secret_mode(text: str) -> SecretMode:
-    """Parse a mode, whose syntax is `_FORMS`; `generate-in-cluster` is `external`.
-
-    Raises:
-        ValueError: The text has another form; the message says which forms there are.
-    """
+    """Parse a mode in the syntax of `_FORMS`; `generate-in-cluster` is `external`."""
     kind, colon, name = text.partition(":")
     kind = "external" if text == "generate-in-cluster" else kind
     known_kind = next((k for k in SECRET_KINDS if k == kind), None)

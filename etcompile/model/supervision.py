@@ -57,10 +57,7 @@ def options(job: Job, role: Role) -> tuple[str, ...]:
 
 
 def first_replica(job: Job) -> tuple[Role, Member] | None:
-    """Return the replica whose supervisor coordinates: the first that does not only serve.
-
-    None if replicas do not restart together.
-    """
+    """Return the first replica that does not only serve, whose supervisor coordinates."""
     if job.run.in_place is None or job.run.in_place.mode == "each":
         return None
     roles = [role for role in job.roles if is_supervised(job, role) and role.members]

@@ -35,13 +35,10 @@ def patched_document(
     templates: Mapping[str, ValuePath] | None,
     namespace: str | None,
 ) -> tuple[Document, list[Edit], list[str], list[Diagnostic]]:
-    """Apply the edits of all overlays that select a document, in order.
-
-    Args:
-        templates: The paths of its Pod templates by role; None if its kind is not compiled.
+    """Apply the edits that select a document, in order.
 
     Returns:
-        The document, without the effects of failed edits; the edits that select it; the relative
+        The document without the effects of failed edits; the edits that select it; the relative
         names of the overlays that changed it; and a diagnostic for each failed edit.
     """
     value = Traced(document.data, document)
@@ -69,11 +66,7 @@ def patched_document(
 def patched(value: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced:
     """Apply a patch of either kind, which must not change the identity of the object.
 
-    Args:
-        at: The path of `value` in the object.
-
-    Raises:
-        PatchError: The patch cannot be applied, or would change the object's identity.
+    `at` is the path of the value in the object.
     """
     if isinstance(patch.value, Mapping):
         after = merged(value, patch, kind, at)

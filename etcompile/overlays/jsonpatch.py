@@ -17,11 +17,7 @@ _BAD_ESCAPE = re.compile(r"~(?![01])")
 
 
 def operated(base: Traced, operations: Traced) -> Traced:
-    """Apply a JSON patch; untouched values keep their places.
-
-    Raises:
-        PatchError: An operation fails.
-    """
+    """Apply a JSON patch; untouched values keep their places."""
     for operation in operations.items():
         op = operation.value["op"]
         path = _tokens(operation, "path")

@@ -25,12 +25,7 @@ def settled(
     overlays: Sequence[Overlay],
     versions: Sequence[str],
 ) -> tuple[Settings, dict[str, Overlay], frozenset[Edit], list[Diagnostic]]:
-    """Apply the settings of overlays, in order.
-
-    Returns:
-        The settings; by the name of a setting, the overlay that decides it; the edits that changed
-        an image of the settings; and an error for each invalid value.
-    """
+    """Return the settings, the overlay that decides each, the matched edits, and errors."""
     values: dict[str, Any] = {}
     deciding: dict[str, Overlay] = {}
     matched: set[Edit] = set()

@@ -55,14 +55,7 @@ def role(
     bounds: model.Bounds | None = None,
     **recovery: Any,
 ) -> model.Role:
-    """Return the role of a type.
-
-    Args:
-        name: The key of the type in `replicaSpecs`: `worker`, `ps`, `chief`, `evaluator`.
-        env: The variables of its main container (`variables`).
-        like: The type whose template it uses, if it has none.
-        recovery: Fields of `Recovery` that the strategy decides.
-    """
+    """Return the role of a type, with the template of another one if it has none (`like`)."""
     source = like or name
     priority = None
     # Upstream's master gives `high` to one Pod more than the share (reference 3.3).
@@ -319,13 +312,7 @@ def master_role(
     run_once: bool = False,
     **recovery: Any,
 ) -> model.Role:
-    """Return the master's role.
-
-    Args:
-        account: The ServiceAccount with which it uses the API, if it does.
-        env: Its variables besides POD_IP.
-        recovery: Fields of `Recovery` that the strategy decides.
-    """
+    """Return the master's role; without an account it does not use the API."""
     numbered = spec.version >= (0, 5)
     service, pod = spec.master_service, spec.master_pod_stem
     service_type = option(spec, "service_type", "grpc")

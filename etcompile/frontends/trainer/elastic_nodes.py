@@ -50,11 +50,7 @@ class Described(Struct, frozen=True):
 def described(
     training: Training, roles: tuple[Role, ...], success: Success, awaited: Collection[str]
 ) -> Described:
-    """Return a job's roles with their bounds.
-
-    Args:
-        awaited: Roles that others wait for until they have succeeded.
-    """
+    """Return a job's roles with their bounds; others wait for the success of `awaited` roles."""
     source, policy, limits = training.source, training.policy, training.limits
     name, others = next((training.jobs[place]["name"] for place in training.trainers), None), 0
     if policy == "mpi":

@@ -60,9 +60,6 @@ def processes(training: Training, container: Mapping[str, Any]) -> str:
     """Return the processes per node, from all of its resources, not only the job's (T5).
 
     Trainer 2.0 and 2.1 also read it from the runtime, and not only as a number.
-
-    Args:
-        container: The container that trains, with all its resources.
     """
     stated = training.stated.get("numProcPerNode")
     if stated is None:
@@ -85,9 +82,6 @@ def node_variables(training: Training, container: Mapping[str, Any]) -> Iterator
     Elastic nodes meet at the first one, unless the runtime or the job names another place; torchrun
     does not read a master's address then. It restarts the processes of a node whose peer is lost as
     often as their Job survives failures, instead of never.
-
-    Args:
-        container: The container that trains, with all its resources.
     """
     leader, first = training.trainers[0], training.first_host
     nodes = training.nodes

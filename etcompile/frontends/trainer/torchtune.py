@@ -16,11 +16,7 @@ _FIXED = ("output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer
 
 
 def command(training: Training, container: Mapping[str, Any]) -> list[str]:
-    """Return the whole command of a node.
-
-    Args:
-        container: The runtime's container that trains, with all its resources.
-    """
+    """Return the whole command of a node, whose container has all its resources."""
     devices, is_single = _devices(training, container)
     lora, quantized = _adapters(training)
     kind = "qlora" if quantized else "lora" if lora else "full"
