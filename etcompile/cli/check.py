@@ -13,7 +13,6 @@ from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import CapacityOptions, CompileOptions, compiler_options
 from etcompile.cli.reporting import compiled, counted, notices, refuses, report, write
-from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.output import STANDARD_INPUT
 from etcompile.diagnostics.redaction import redacted
@@ -21,6 +20,7 @@ from etcompile.exitcodes import DIFFERENT, REFUSED
 from etcompile.load import access
 
 if TYPE_CHECKING:
+    from etcompile.compiler import Compilation, Options
     from etcompile.fixes import FixedFile
     from etcompile.operations.cluster_capacity import JobCapacity
 
@@ -132,11 +132,12 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 
 def _corrected(
-    paths: Sequence[str], chosen: Options, options: _Options
-) -> tuple[Compilation, bool]:
+    paths: Sequence[str], chosen: "Options", options: _Options
+) -> "tuple[Compilation, bool]":
     """Compile the files, corrected if requested; return whether a patch was written, too."""
     files: Sequence[FixedFile] = ()
     if options.fix or options.diff:
+        from etcompile.compiler import compile  # noqa: A004
         from etcompile.fixes import fixed_files
 
         files = fixed_files(lambda: compile(paths, chosen).findings, unsafe=options.unsafe_fixes)

@@ -25,7 +25,6 @@ from etcompile.cli.command_line import (
 )
 from etcompile.cli.options import FOLDER, SETTINGS, ReportOptions, SettingOptions, compiler_options
 from etcompile.cli.reporting import report
-from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Location, RefusedError, codes, diagnose
 from etcompile.exitcodes import REFUSED
 from etcompile.load import Boundary, access, configuration
@@ -33,6 +32,7 @@ from etcompile.load.configuration import Configuration, Place
 from etcompile.model.settings import secret_mode
 
 if TYPE_CHECKING:
+    from etcompile.compiler import Options
     from etcompile.plan.step import JobSet
 
 # yaml compiles patterns on import. At the end of a long chain of imports, where it is first used,
@@ -152,7 +152,7 @@ class CompilingCommand(SectionedCommand):
         return super().invoke(ctx)
 
 
-def bounded(ctx: click.Context, options: Options) -> Options:
+def bounded(ctx: click.Context, options: "Options") -> "Options":
     """Restrict a command that runs for others: it opens nothing outside of its repository."""
     command: Any = ctx.command
     boundary = Boundary(command.repository(), ctx.meta[_NAMED])
@@ -247,7 +247,7 @@ class ConfigurationError(RefusedError):
     pass
 
 
-def configured_options(path: str | os.PathLike[str], *words: str) -> Options:
+def configured_options(path: str | os.PathLike[str], *words: str) -> "Options":
     """Return the options with which `etcompile render` compiles a file.
 
     Args:

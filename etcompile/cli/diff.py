@@ -4,12 +4,11 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 from msgspec import structs
 
-from etcompile import emit
 from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand, job_set
 from etcompile.cli.options import (
@@ -21,11 +20,13 @@ from etcompile.cli.options import (
     compiler_options,
 )
 from etcompile.cli.reporting import colored, compiled, refuses, report, write
-from etcompile.compiler import Compilation, Options
 from etcompile.diagnostics import Diagnostic, RefusedError
 from etcompile.exitcodes import DIFFERENT, REFUSED
 from etcompile.load.revision import RevisionError
 from etcompile.plan.step import Plan
+
+if TYPE_CHECKING:
+    from etcompile.compiler import Compilation, Options
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):
@@ -97,7 +98,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 
 def _compared(
-    compilation: Compilation, chosen: Options, options: _Options
+    compilation: "Compilation", chosen: "Options", options: _Options
 ) -> tuple[Plan, list[Diagnostic], tuple[Diagnostic, ...]]:
     """Return the plan against `--against`, its diagnostics, and apply's refusals."""
     rights, targets = options.rights.rights(), options.rights.targets
@@ -121,6 +122,7 @@ def _compared(
 
 
 def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:
+    from etcompile import emit
     from etcompile.plan.presentation import markdown, page, text
 
     if output == "json":

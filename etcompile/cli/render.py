@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from msgspec.structs import replace
 
-from etcompile import emit
 from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand, of
 from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options
 from etcompile.cli.reporting import compiled, notices, refuses, report, write
-from etcompile.compiler import Compilation
 from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.exitcodes import DIFFERENT, REFUSED
 
 if TYPE_CHECKING:
+    from etcompile.compiler import Compilation
     from etcompile.diagnostics import Diagnostic
     from etcompile.emit.output_state import Comparison
 
@@ -124,8 +123,10 @@ def command(ctx: click.Context, options: _Options) -> None:
         ctx.exit((_check if options.check else _write)(compilation, output, files, options))
 
 
-def _stream(compilation: Compilation, form: str) -> Iterable[str]:
+def _stream(compilation: "Compilation", form: str) -> Iterable[str]:
     """Yield the output as kubectl formats it: `-o yaml`, `json` or `name`."""
+    from etcompile import emit
+
     objects = compilation.in_order()
     if form == "json":
         items = {"apiVersion": "v1", "kind": "List", "items": [*objects]}
@@ -139,7 +140,8 @@ def _stream(compilation: Compilation, form: str) -> Iterable[str]:
         yield from emit.blocks(objects, compilation.sources)
 
 
-def output_files(compilation: Compilation, options: _Options) -> dict[str, str]:
+def output_files(compilation: "Compilation", options: _Options) -> dict[str, str]:
+    from etcompile import emit
     from etcompile._version import __version__
     from etcompile.compiler.stored import settings_value
     from etcompile.emit.output_state import Record, with_lock
@@ -160,7 +162,9 @@ def output_files(compilation: Compilation, options: _Options) -> dict[str, str]:
     return with_lock(emit.layout(groups, split=options.folder.split, staged=staged), record)
 
 
-def _check(compilation: Compilation, output: Path, files: dict[str, str], options: _Options) -> int:
+def _check(
+    compilation: "Compilation", output: Path, files: dict[str, str], options: _Options
+) -> int:
     """Show what is not up to date; return the exit code."""
     from etcompile.compiler.previous import replacements, replacements_since
     from etcompile.emit.directory import refusals
@@ -229,7 +233,9 @@ def _difference(
         yield f"… {len(lines) - _LONGEST_DIFF} more lines"
 
 
-def _write(compilation: Compilation, output: Path, files: dict[str, str], options: _Options) -> int:
+def _write(
+    compilation: "Compilation", output: Path, files: dict[str, str], options: _Options
+) -> int:
     from etcompile.emit import directory
 
     problems: list[Diagnostic] = []
