@@ -13,9 +13,9 @@ import yaml
 from msgspec import structs
 
 from etcompile import backend
+from etcompile.causes.goodput import Span, Timeline, read_timeline
+from etcompile.causes.log import Failure, read_log
 from etcompile.compiler.stored import read_stored
-from etcompile.failures.log import Failure, read_log
-from etcompile.goodput import Span, Timeline, read_timeline
 from etcompile.k8s.pod_state import BatchView, PodState
 from etcompile.model import Job, Member, Settings
 from etcompile.model.protocol import EPOCH, STORED_JOB

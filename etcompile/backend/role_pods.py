@@ -183,7 +183,7 @@ _UNBUFFERED = {"name": "PYTHONUNBUFFERED", "value": "1"}
 """Python writes a buffered stdout after the traceback that ends it, or never if it is killed."""
 _LAST_LINES = "FallbackToLogsOnError"
 """A container that fails leaves its last lines in the Pod's status. Reading them needs no right to
-logs, and the watcher records them when the Pod goes (`etcompile.failures`)."""
+logs, and the watcher records them when the Pod goes (`etcompile.causes`)."""
 
 
 def _with_last_lines(container: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,8 +73,8 @@ class PodState(Struct, frozen=True, gc=False):
     epochs: tuple[EpochLine, ...] = ()  # from the termination messages of its containers
     node: str = ""
     deletion_requested: float = 0.0
-    failures: tuple[Any, ...] = ()  # the failures it reports (`etcompile.failures`)
-    spans: tuple[Any, ...] = ()  # when its containers ran (`etcompile.goodput`)
+    failures: tuple[Any, ...] = ()  # the failures it reports (`etcompile.causes`)
+    spans: tuple[Any, ...] = ()  # when its containers ran (`etcompile.causes.goodput`)
     unreachable_since: float = 0.0  # since when its node does not answer
     held_by_queue: bool = False  # only Kueue's finalizer delays its deletion
     stopped_by_queue: bool = False  # with its group, whose quota another one gets

@@ -209,9 +209,9 @@ RECORD = "record"
 _DONE = "done"
 _PHASE = "phase"
 FAILURES = "failures"
-"""Key of `J-status`: the failures of the run (`etcompile.failures`)."""
+"""Key of `J-status`: the failures of the run (`etcompile.causes`)."""
 TIMELINE = "timeline"
-"""Key of `J-status`: when the run was in training (`etcompile.goodput`)."""
+"""Key of `J-status`: when the run was in training (`etcompile.causes.goodput`)."""
 NOTES = frozenset({FAILURES, TIMELINE})
 """Keys of `J-status` that only explain a run."""
 KEYS = frozenset({RECORD, _DONE, _PHASE, RUN, FAILURES, TIMELINE, COMPLETED})

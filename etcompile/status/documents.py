@@ -8,8 +8,8 @@ from etcompile.k8s.objects import timestamp
 from etcompile.status.values import JobStatus, grouped
 
 if TYPE_CHECKING:
-    from etcompile.failures.log import Failure
-    from etcompile.goodput import Goodput, Timeline
+    from etcompile.causes.goodput import Goodput, Timeline
+    from etcompile.causes.log import Failure
     from etcompile.status.explanations import Explanation
 
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from etcompile.causes.log import Failure
 from etcompile.diagnostics.redaction import shown
-from etcompile.failures.log import Failure
 from etcompile.model.protocol import PREFLIGHT
 from etcompile.model.run_record import ranges
 from etcompile.naming import some

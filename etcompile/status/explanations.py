@@ -1,6 +1,6 @@
 """Explain the status of a job from objects of a cluster.
 
-A failure is explained by the log of failures that the watcher writes (`etcompile.failures`): the
+A failure is explained by the log of failures that the watcher writes (`etcompile.causes`): the
 first failure of each attempt, and what followed from it. A Pod that has not started is explained by
 what it waits for, in the words of the scheduler or kubelet. Without a watcher there is no log; then
 the Pods that still exist are all there is.
@@ -18,8 +18,8 @@ from math import inf
 
 from msgspec import Struct, structs
 
-from etcompile.failures.causes import PROBE_FAILED, cause_of, known, missing_object
-from etcompile.failures.log import (
+from etcompile.causes.causes import PROBE_FAILED, cause_of, known, missing_object
+from etcompile.causes.log import (
     Failure,
     FailureLog,
     avoided_nodes,

@@ -18,8 +18,15 @@ from datetime import datetime
 from msgspec import Struct
 
 from etcompile import backend
+from etcompile.causes.goodput import (
+    Timeline,
+    advanced,
+    goodput,
+    in_training,
+    read_timeline,
+    spans_of,
+)
 from etcompile.compiler.stored import StoredJobError, read_text
-from etcompile.goodput import Timeline, advanced, goodput, in_training, read_timeline, spans_of
 from etcompile.k8s.objects import LiveObject, timestamp
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job, Settings

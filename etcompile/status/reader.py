@@ -14,9 +14,9 @@ from functools import partial
 from msgspec import Struct, field, structs
 
 from etcompile import frontends
+from etcompile.causes.log import tail_of
 from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.diagnostics.spelling import probably
-from etcompile.failures.log import tail_of
 from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.objects import LiveObject
 from etcompile.k8s.pods import (

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from etcompile.causes.goodput import Goodput
 from etcompile.diagnostics.redaction import shown
-from etcompile.goodput import Goodput
 from etcompile.naming import some
 from etcompile.status.values import JobStatus, Phase, Replica, grouped
 

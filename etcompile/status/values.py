@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from etcompile.goodput import Goodput, Timeline
+from etcompile.causes.goodput import Goodput, Timeline
 
 State = Literal[
     "Missing", "Pending", "Running", "Ready", "Succeeded", "Failed", "Terminating", "Unknown"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 
-from etcompile.goodput import Goodput, goodput
+from etcompile.causes.goodput import Goodput, goodput
 from etcompile.kubeapi import Cluster
 from etcompile.kubeapi.controller.lease import Lease
 from etcompile.kubeapi.controller.work_queue import Key

@@ -18,9 +18,9 @@ SINGLE_THREADED = {"plan/ignore_differences.py", "plan/plan_file.py", "capacity/
 
 SIX_THREADS = """
 import sys, threading
-from etcompile.failures.log import FailureLog
-from etcompile.failures.log import log_text, read_log
-from etcompile.goodput import read_timeline
+from etcompile.causes.log import FailureLog
+from etcompile.causes.log import log_text, read_log
+from etcompile.causes.goodput import read_timeline
 from etcompile.model.run_record import RunRecord, read_record, record_data
 sys.setswitchinterval(1e-5)
 data = {**record_data(RunRecord("run")), "failures": log_text(FailureLog("run")), "timeline": "{}"}

@@ -5,9 +5,9 @@ import time
 import msgspec
 import pytest
 
+from etcompile.causes.log import failures_of, tail_of
 from etcompile.diagnostics import diagnose
 from etcompile.diagnostics.redaction import redacted, shown, shown_value
-from etcompile.failures.log import failures_of, tail_of
 from etcompile.watch.core.observe import bounded
 from watcher_rules import observed
 

@@ -20,9 +20,9 @@ import pytest
 import etcompile
 import regexsteps
 from etcompile import data
+from etcompile.causes import causes
 from etcompile.check import output_rules
 from etcompile.diagnostics import credentials
-from etcompile.failures import causes
 from etcompile.frontends.dlrover import elastic_pods
 from etcompile.k8s import names, requests
 
@@ -50,7 +50,7 @@ def of_data(rows: str) -> Iterator[Pattern]:
 
 
 def of_shapes() -> Iterator[Pattern]:
-    code = (PACKAGE / "failures" / "causes.py").read_text()
+    code = (PACKAGE / "causes" / "causes.py").read_text()
     for name, row in causes.known().shapes.items():
         is_searched = f'_shape("{name}").search' in code or f'_shape("{name}").sub' in code
         for text in row.patterns:

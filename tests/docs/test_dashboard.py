@@ -23,7 +23,7 @@ from unittest.mock import Mock, patch
 
 import pytest
 
-from etcompile.goodput import Goodput
+from etcompile.causes.goodput import Goodput
 from etcompile.kubeapi.controller.endpoints import Endpoints
 from etcompile.watch.core.controller import Choices
 from etcompile.watch.watcher import watcher

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from etcompile.failures.causes import names
+from etcompile.causes.causes import names
 
 ROOT = Path(__file__).parents[2]
 

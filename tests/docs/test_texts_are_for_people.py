@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "etcompile"
 READERS = {
-    "failures/causes.py": "Kubernetes, and what programs say as they die",
+    "causes/causes.py": "Kubernetes, and what programs say as they die",
     "kubeapi/errors.py": "the API server, and Python's ssl",
     "kubeapi/transport.py": "OpenSSL",
     "k8s/pods.py": "the kubelet, of which a word has an end that varies",

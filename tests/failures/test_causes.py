@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from etcompile.failures.causes import Row, cause_of, is_strike, known, names
+from etcompile.causes.causes import Row, cause_of, is_strike, known, names
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
 ROWS = [*known().messages, *known().texts]

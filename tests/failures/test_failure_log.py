@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from etcompile.failures.log import (
+from etcompile.causes.log import (
     MOST,
     Failure,
     FailureLog,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.goodput import Span, spans_of
+from etcompile.causes.goodput import Span, spans_of
 from etcompile.k8s.objects import seconds
 
 T0 = seconds("2026-11-23T10:00:00Z") or 0.0

@@ -3,7 +3,14 @@
 import pytest
 from msgspec import structs
 
-from etcompile.goodput import Attempt, Timeline, advanced, goodput, read_timeline, timeline_text
+from etcompile.causes.goodput import (
+    Attempt,
+    Timeline,
+    advanced,
+    goodput,
+    read_timeline,
+    timeline_text,
+)
 from etcompile.model.run_record import RunRecord
 
 RECORD = RunRecord("run", "Running", started=1000.0)

@@ -22,7 +22,7 @@ OWN_READERS = {
     "backend/texts.py": "compares the templates that we ship",
     "diagnostics/catalogue.py": "reads the texts of diagnostics",
     "k8s/defaults.py": "reads our rules about updates",
-    "failures/causes.py": "reads the texts that name causes",
+    "causes/causes.py": "reads the texts that name causes",
     "compiler/runtimes.py": "reads the runtimes that we ship",
     "cli/command_line.py": "reads our schema of settings, which describes them",
     # What is written, and looked at before that: no input, and links in it are not followed.

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import etcompile
-from etcompile.failures.log import Failure, FailureLog, log_text
-from etcompile.goodput import Attempt, Timeline, timeline_text
+from etcompile.causes.goodput import Attempt, Timeline, timeline_text
+from etcompile.causes.log import Failure, FailureLog, log_text
 from etcompile.model.run_record import RunRecord, record_data
 from etcompile.status.explanations import Explanation, explanations
 from specs import kubeflow_job

@@ -5,8 +5,8 @@ from msgspec import structs
 
 from defects.test_trainer import job as any_trainjob
 from defects.test_trainer import with_data
-from etcompile.failures.log import FailureLog
-from etcompile.goodput import Attempt, Timeline, timeline_text
+from etcompile.causes.goodput import Attempt, Timeline, timeline_text
+from etcompile.causes.log import FailureLog
 from etcompile.status.documents import explanation_value, job_value
 from etcompile.status.explanation_text import explanation_markdown, explanation_text
 from etcompile.status.explanations import Explanation, explanations

@@ -1,4 +1,4 @@
-"""Write down what a run fails of, in a log that outlives the Pods (`etcompile.failures`).
+"""Write down what a run fails of, in a log that outlives the Pods (`etcompile.causes`).
 
 It holds what ended before its time by itself, or because somebody ended it. Not what the watcher
 ends itself: of a gang that is restarted all Pods are deleted, and what their containers make of the
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
-from etcompile.failures.causes import names
-from etcompile.failures.log import (
+from etcompile.causes.causes import names
+from etcompile.causes.log import (
     COMMAND_ENDED,
     Failure,
     FailureLog,

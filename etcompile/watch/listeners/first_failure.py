@@ -6,7 +6,7 @@ have failed before; which of them was the first follows from the log of failures
 
 from msgspec import structs
 
-from etcompile.failures.log import FailureLog, first_causes
+from etcompile.causes.log import FailureLog, first_causes
 from etcompile.watch.core.actions import EmitEvent
 from etcompile.watch.core.listener import Listener, Outcome
 from etcompile.watch.core.replicas import why

@@ -11,7 +11,7 @@ heartbeats, and duplicates a hung agent (reference/dlrover.md 4.2; 7, defect 13)
 
 from collections.abc import Iterator
 
-from etcompile.failures.log import Failure, tail_of
+from etcompile.causes.log import Failure, tail_of
 from etcompile.model.run_record import RunRecord
 from etcompile.model.supervision import RESTART, notice
 from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, ReadLog, Requeue

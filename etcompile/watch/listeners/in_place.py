@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import structs
 
-from etcompile.failures.log import Failure
+from etcompile.causes.log import Failure
 from etcompile.model.protocol import EPOCH
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.core.actions import Action, Count, CreatePod, DeletePod, EmitEvent

@@ -6,8 +6,8 @@ A node that breaks what is started on it is empty, so the scheduler sends it the
 
 from msgspec import structs
 
-from etcompile.failures.causes import OTHER_NODE_WANTED
-from etcompile.failures.log import FailureLog, avoided_nodes, read_log
+from etcompile.causes.causes import OTHER_NODE_WANTED
+from etcompile.causes.log import FailureLog, avoided_nodes, read_log
 from etcompile.watch.core.actions import Action, CreatePod, EmitEvent
 from etcompile.watch.core.listener import Listener, Outcome
 

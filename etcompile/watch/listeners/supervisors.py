@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.failures.log import COMMAND_ENDED, Failure
+from etcompile.causes.log import COMMAND_ENDED, Failure
 from etcompile.k8s import pods
 from etcompile.k8s.objects import Object, seconds, timestamp
 from etcompile.k8s.pod_state import PodState

@@ -1,11 +1,11 @@
-"""Write down when a run was in training (`etcompile.goodput`).
+"""Write down when a run was in training (`etcompile.causes.goodput`).
 
 Whoever reads it in `J-status` adds what the Pods say that are there.
 """
 
 from msgspec import structs
 
-from etcompile.goodput import (
+from etcompile.causes.goodput import (
     Timeline,
     advanced,
     in_training,

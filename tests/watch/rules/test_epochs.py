@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from defects.test_trainer import job, replicated, runtime
-from etcompile.failures.log import Failure
+from etcompile.causes.log import Failure
 from etcompile.model.protocol import EPOCH
 from etcompile.model.supervision import epoch_line
 from etcompile.watch.core.actions import (

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from etcompile.failures.log import Failure, first_causes
+from etcompile.causes.log import Failure, first_causes
 from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
 from specs import kubeflow_job
 from world import World

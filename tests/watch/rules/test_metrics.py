@@ -1,6 +1,6 @@
 """What the watcher counts, as Prometheus reads it."""
 
-from etcompile.failures.causes import names
+from etcompile.causes.causes import names
 from etcompile.watch.core.reports import Metrics, gauge
 from etcompile.watch.listeners import failures
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.failures.log import Failure
+from etcompile.causes.log import Failure
 from etcompile.watch.core.actions import CreatePod, DeletePod
 from specs import kubeflow_job
 from world import World

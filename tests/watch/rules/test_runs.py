@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from etcompile import Settings
-from etcompile.failures.log import Failure
+from etcompile.causes.log import Failure
 from etcompile.k8s.pod_state import PodState, Waiting
 from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
 from specs import kubeflow_job, replicas, training_job, worker

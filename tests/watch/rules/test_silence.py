@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from etcompile.failures.log import first_causes
+from etcompile.causes.log import first_causes
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.supervision import read_notice
 from etcompile.watch.core.actions import CreatePod, DeletePod, PatchPod, ReadLog

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from etcompile.goodput import Span, goodput, spans_of
+from etcompile.causes.goodput import Span, goodput, spans_of
 from etcompile.k8s.objects import timestamp
 from etcompile.model.protocol import RUN_STATE
 from etcompile.watch.core.actions import WriteStatus

@@ -16,9 +16,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field, structs
 
+from etcompile.causes import causes
+from etcompile.causes.causes import OTHER_NODE_WANTED, PROBE_FAILED, Cause, cause_of, signal_of
 from etcompile.diagnostics.redaction import shown
-from etcompile.failures import causes
-from etcompile.failures.causes import OTHER_NODE_WANTED, PROBE_FAILED, Cause, cause_of, signal_of
 from etcompile.k8s import pods
 from etcompile.k8s.objects import Object, condition, seconds, status_of
 from etcompile.model.protocol import OTHER_NODE, PREFLIGHT, ROLE_LABEL

@@ -1,0 +1,1 @@
+"""Explain why runs fail and how long they train; both records outlive the Pods."""

@@ -1,1 +1,0 @@
-"""Explain why runs fail, from their Pods, and keep a log of failures that outlives the Pods."""
