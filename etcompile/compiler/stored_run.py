@@ -21,23 +21,16 @@ from etcompile.compiler.stored import (
     read_patches,
     read_text,
 )
+from etcompile.k8s.bookkeeping import ARGO_ID, MARKS
 from etcompile.k8s.objects import LiveObject, Object, seconds
 from etcompile.model import MOST_PODS, Member, Role
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.schedulers import COSCHEDULING_GROUP
 
-_ARGO_ID = "argocd.argoproj.io/tracking-id"
-_LABELS = (
-    "kustomize.toolkit.fluxcd.io/name",
-    "kustomize.toolkit.fluxcd.io/namespace",
-    "helm.toolkit.fluxcd.io/name",
-    "helm.toolkit.fluxcd.io/namespace",
-    "app.kubernetes.io/instance",  # Argo CD's label tracking; we never render it
-    "argocd.argoproj.io/instance",
-    "kapp.k14s.io/app",
-    "applyset.kubernetes.io/part-of",
-)
-_ANNOTATIONS = ("argocd.argoproj.io/installation-id", "config.k8s.io/owning-inventory")
+_ON_PODS = {
+    field: [key for key, mark in MARKS.items() if mark.on_pods and mark.field == field]
+    for field in ("labels", "annotations")
+}
 _NOT_SYNCED = frozenset({"applyset.kubernetes.io/part-of"})
 """Marks of tools that act only when somebody runs them."""
 
@@ -62,10 +55,10 @@ class Tracking(Struct, frozen=True):
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "Tracking":
         labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
-        annotations = {key: notes[key] for key in _ANNOTATIONS if key in notes}
-        if application := notes.get(_ARGO_ID, "").split(":", 1)[0]:
-            annotations[_ARGO_ID] = application
-        return cls({key: labels[key] for key in _LABELS if key in labels}, annotations)
+        annotations = {key: notes[key] for key in _ON_PODS["annotations"] if key in notes}
+        if application := notes.get(ARGO_ID, "").split(":", 1)[0]:
+            annotations[ARGO_ID] = application
+        return cls({key: labels[key] for key in _ON_PODS["labels"] if key in labels}, annotations)
 
     @property
     def synced(self) -> bool:
@@ -85,9 +78,9 @@ class Tracking(Struct, frozen=True):
     def on(self, value: Mapping[str, Any], namespace: str) -> dict[str, Any]:
         """Return the object with these marks; existing values take precedence."""
         metadata, marks = value["metadata"], dict(self.annotations)
-        if _ARGO_ID in marks:
+        if ARGO_ID in marks:
             group = value["apiVersion"].rpartition("/")[0]
-            marks[_ARGO_ID] += f":{group}/{value['kind']}:{namespace}/{metadata['name']}"
+            marks[ARGO_ID] += f":{group}/{value['kind']}:{namespace}/{metadata['name']}"
         labels = {**self.labels, **(metadata.get("labels") or {})}
         annotations = {**marks, **(metadata.get("annotations") or {})}
         more = {"annotations": annotations} if annotations else {}

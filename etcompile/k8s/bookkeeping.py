@@ -6,7 +6,7 @@ make Argo CD track what it does not declare, or kubectl compare it with what it 
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 PREFIXES = (
     *("etcompile.dev/", "kubectl.kubernetes.io/", "applyset.kubernetes.io/", "argocd.argoproj.io/"),
@@ -29,12 +29,41 @@ def is_bookkeeping(key: str) -> bool:
     return key.startswith(PREFIXES) or key in _NAMES
 
 
+class Mark(NamedTuple):
+    """How a tool marks the objects that it manages."""
+
+    field: Literal["labels", "annotations"]
+    tool: str = ""  # what manages the object, before the value in a message; empty: not named
+    on_pods: bool = True  # a Pod that the watcher creates needs it, too
+
+
+ARGO_ID = "argocd.argoproj.io/tracking-id"
+"""Argo CD's mark, `APPLICATION:GROUP/KIND:NAMESPACE/NAME`: the only one that names its object."""
+ARGO_LABELS = ("argocd.argoproj.io/instance", "app.kubernetes.io/instance")
+"""The labels that Argo CD tracks by. Another key can be configured (reference/gitops.md 1.1)."""
+MARKS: Mapping[str, Mark] = {
+    "kustomize.toolkit.fluxcd.io/name": Mark("labels", "Flux Kustomization"),
+    "kustomize.toolkit.fluxcd.io/namespace": Mark("labels"),
+    "helm.toolkit.fluxcd.io/name": Mark("labels", "Flux HelmRelease"),
+    "helm.toolkit.fluxcd.io/namespace": Mark("labels"),
+    "kapp.k14s.io/app": Mark("labels", "kapp app"),
+    "meta.helm.sh/release-name": Mark("annotations", "Helm release", on_pods=False),
+    "config.k8s.io/owning-inventory": Mark("annotations", "inventory"),
+    "argocd.argoproj.io/installation-id": Mark("annotations"),
+    **dict.fromkeys(ARGO_LABELS, Mark("labels")),
+    "applyset.kubernetes.io/part-of": Mark("labels"),
+}
+"""The marks besides `ARGO_ID`, by their keys."""
+
+
 # Sizes --------------------------------------------------------------------------------------------
 
 ANNOTATIONS_LIMIT = 256 * 1024
 """Bytes of all annotations of one object: Kubernetes' validation, TotalAnnotationSizeLimitB."""
 STORED_LIMIT = 1536 * 1024
 """Bytes of one request to etcd, `--max-request-bytes`."""
+DATA_LIMIT = 1024 * 1024
+"""Bytes of the data of one ConfigMap or Secret."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation in which kubectl and other tools store a copy of what they applied."""

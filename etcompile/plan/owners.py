@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 from msgspec import structs
 
+from etcompile.k8s.bookkeeping import ARGO_ID, ARGO_LABELS, MARKS
 from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import mapping_at
@@ -18,18 +19,6 @@ from etcompile.model.protocol import JOB_LABEL, MANAGER, SPEC_HASH, STORED_JOB, 
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.step import Reason, Step, conflict, unmanaged
 
-_TRACKING = "argocd.argoproj.io/tracking-id"
-_FLUX = {
-    "kustomize.toolkit.fluxcd.io/name": "Flux Kustomization",
-    "helm.toolkit.fluxcd.io/name": "Flux HelmRelease",
-}
-_KEYS = {
-    ("labels", "kapp.k14s.io/app"): "kapp app",
-    ("annotations", "meta.helm.sh/release-name"): "Helm release",
-    ("annotations", "config.k8s.io/owning-inventory"): "inventory",
-}
-_ARGO_LABELS = ("argocd.argoproj.io/instance", "app.kubernetes.io/instance")
-"""The labels that Argo CD tracks by. Another key can be configured (reference/gitops.md 1.1)."""
 OUR_PROGRAMS = frozenset({"etcompile-watcher", "etcompile-applyset"})
 """Our field managers besides that of `apply`."""
 _STORED_KIND = re.compile(r"^document:\n(?:^  .*\n)*?^  kind: ([A-Za-z]+)$", re.MULTILINE)
@@ -70,25 +59,23 @@ def tracker(live: Object) -> str | None:
     """The tool that manages an object: `Argo CD application team`; None if none does."""
     labels = mapping_at(live, ("metadata", "labels"))
     annotations = mapping_at(live, ("metadata", "annotations"))
-    application, _, of = str(annotations.get(_TRACKING, "")).partition(":")
+    application, _, of = str(annotations.get(ARGO_ID, "")).partition(":")
     metadata, group = live["metadata"], live["apiVersion"].rpartition("/")[0]
     own = f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
     if application and of == own:  # else it was copied from another object
         return f"Argo CD application {application}"
-    for key, tool in _FLUX.items():
-        if name := labels.get(key):
-            namespace = labels.get(key.removesuffix("name") + "namespace")
-            return f"{tool} {namespace}/{name}" if namespace else f"{tool} {name}"
-    for (field, key), tool in _KEYS.items():
-        if name := mapping_at(live, ("metadata", field)).get(key):
-            return f"{tool} {name}"
+    for key, mark in MARKS.items():
+        if mark.tool and (name := mapping_at(live, ("metadata", mark.field)).get(key)):
+            namespace = labels.get(key.replace("/name", "/namespace"))
+            whole = f"{namespace}/{name}" if key.endswith("/name") and namespace else name
+            return f"{mark.tool} {whole}"
     # Argo CD can track by a label alone: one that none of our programs wrote.
     owners: dict[str, set[str]] = {key: set() for key in labels}
     for entry in live["metadata"].get("managedFields") or ():
         for field in mapping_at(entry, ("fieldsV1", "f:metadata", "f:labels")):
             owners.setdefault(field.removeprefix("f:"), set()).add(str(entry.get("manager")))
     foreign = [key for key in labels if not owners[key] & {MANAGER, *OUR_PROGRAMS}]
-    for key in _ARGO_LABELS:
+    for key in ARGO_LABELS:
         if key in foreign and (name := labels[key]):
             return f"Argo CD application {name} (label {key})"
     is_argos = any(name.startswith("argocd") for key in foreign for name in owners[key])
