@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 from etcompile.backend.job_config import ends_with_run
 from etcompile.backend.job_objects import waits
 from etcompile.k8s.bookkeeping import ANNOTATIONS_LIMIT, copied_annotations
-from etcompile.k8s.objects import Object, wave
+from etcompile.k8s.objects import SYNC_WAVE, Object, wave
 from etcompile.model import Job, Profile
 
 _NEVER_DELETED = frozenset({"Namespace", "PersistentVolumeClaim"})
@@ -122,7 +122,7 @@ def _argocd(value: Object, wave: int, situation: Situation) -> dict[str, str]:
     Force, Replace and hooks are never used: each of them restarts a healthy training
     (reference/gitops.md 0, facts 6 and 7, and 1.7).
     """
-    added = {"argocd.argoproj.io/sync-wave": str(wave)}
+    added = {SYNC_WAVE: str(wave)}
     kind = value["kind"]
     if kind in _NEVER_DELETED:
         added[_OPTIONS] = "Prune=false,Delete=false"

@@ -16,22 +16,19 @@ from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes
 from etcompile.diagnostics.credentials import holds_key, is_suspicious
 from etcompile.k8s.bookkeeping import (
     ANNOTATIONS_LIMIT,
+    DATA_LIMIT,
     STORED_LIMIT,
     copied_annotations,
     stored_size,
 )
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import SYNC_WAVE, WAVE_ANNOTATIONS, WAVE_PODS, Object
 from etcompile.k8s.path import containers_of, mappings_of, texts_in
 from etcompile.k8s.references import references
 from etcompile.model import Job, Origin, Profile
 from etcompile.model.protocol import ROLE_LABEL, config_name, hosts_name, status_name
 
-_CONFIG_MAP_LIMIT = 1024 * 1024
-"""Bytes: the API server's limit on the data of one ConfigMap."""
 _STRING_LIMIT = 128 * 1024
 """Bytes of an argument or a variable, with the 0 at its end: execve(2), MAX_ARG_STRLEN."""
-_PODS_WAVE = 100
-_SYNC_WAVE = "argocd.argoproj.io/sync-wave"
 _COPYING: frozenset[Profile] = frozenset({"plain", "kpt"})
 """Profiles of tools that may store a copy; other tools are configured not to, or never do."""
 _LIMITED = frozenset({"ConfigMap", "Secret"})
@@ -61,11 +58,11 @@ def check_compiled(
         kind, name = value["kind"], value["metadata"]["name"]
         annotations = value["metadata"].get("annotations") or {}
         if kind == "Pod":
-            waves.setdefault(annotations.get(_SYNC_WAVE, "0"), name)
+            waves.setdefault(annotations.get(SYNC_WAVE, "0"), name)
         if annotations and (size := _size(annotations)) > ANNOTATIONS_LIMIT:
             facts = {"what": f"{kind} {name} of job '{job.name}'", "size": size // 1024}
             large.append(diagnose(codes.ANNOTATIONS_TOO_LARGE, place(), **facts))
-        if kind == "ConfigMap" and (size := _size(value.get("data"))) > _CONFIG_MAP_LIMIT:
+        if kind == "ConfigMap" and (size := _size(value.get("data"))) > DATA_LIMIT:
             large.append(diagnose(codes.CONFIG_TOO_LARGE, place(), name=name, size=size // 1024))
     problems = [
         *_private_keys(job, objects),
@@ -267,9 +264,9 @@ def _other(source: Source, *, allow_plain: bool) -> Iterator[Diagnostic]:
             if texts and not (encrypted and isinstance(value.get("sops"), dict)):
                 yield diagnose(codes.PLAIN_SECRET, source.locate((field,), key=True), what=what)
                 break
-    for annotation in ("etcompile.dev/wave", _SYNC_WAVE):
+    for annotation in WAVE_ANNOTATIONS:
         wave = value.get("metadata", {}).get("annotations", {}).get(annotation, "")
-        if isinstance(wave, str) and re.fullmatch("[0-9]{1,9}", wave) and int(wave) > _PODS_WAVE:
+        if isinstance(wave, str) and re.fullmatch("[0-9]{1,9}", wave) and int(wave) > WAVE_PODS:
             place = source.locate(("metadata", "annotations", annotation))
             yield diagnose(codes.LATE_WAVE, place, what=what, wave=wave)
 

@@ -164,7 +164,8 @@ WAVE_CONFIG = 0
 WAVE_PODS = 100
 """Everything that makes Pods, together: a wave after a training's Pods would never start."""
 
-_WAVE_ANNOTATIONS = ("etcompile.dev/wave", "argocd.argoproj.io/sync-wave")
+SYNC_WAVE = "argocd.argoproj.io/sync-wave"
+WAVE_ANNOTATIONS = ("etcompile.dev/wave", SYNC_WAVE)
 
 _IDENTITY_KINDS = frozenset(
     {
@@ -196,7 +197,7 @@ def wave(value: Object) -> int:
     (reference/gitops.md 9). An annotation that is no quoted integer does not count.
     """
     annotations = mapping_at(value, ("metadata", "annotations"))
-    for name in _WAVE_ANNOTATIONS:
+    for name in WAVE_ANNOTATIONS:
         written = annotations.get(name)
         if isinstance(written, str) and _INTEGER.fullmatch(written):
             return int(written)

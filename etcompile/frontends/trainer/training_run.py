@@ -11,7 +11,7 @@ from etcompile.diagnostics import ValuePath
 from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.document_parts import JobDocument
 from etcompile.frontends.rendezvous import node_range
-from etcompile.k8s.path import value_at
+from etcompile.k8s.path import containers_of, value_at
 from etcompile.k8s.requests import gpus
 from etcompile.model import Origin
 
@@ -204,9 +204,8 @@ def backoff_limit(replicated: Mapping[str, Any]) -> int:
 
 
 def mounted_volumes(pod: Mapping[str, Any]) -> Iterator[str]:
-    for field in ("initContainers", "containers"):
-        for container in pod.get(field, ()):
-            yield from (mount["name"] for mount in container.get("volumeMounts", ()))
+    for _, container in containers_of(pod):
+        yield from (mount["name"] for mount in container.get("volumeMounts", ()))
 
 
 def ready_port(pod: Mapping[str, Any]) -> int | None:

@@ -25,7 +25,7 @@ from etcompile.frontends.trainer.policies import RESERVED
 from etcompile.frontends.trainer.training_run import INDEX, MAIN, PORT
 from etcompile.frontends.trainer.trainjob import ANNOTATIONS
 from etcompile.integrations.migrate.migration import Migrated
-from etcompile.k8s.path import dotted
+from etcompile.k8s.path import containers_of, dotted
 from etcompile.k8s.requests import gpus
 from etcompile.load import Document
 
@@ -124,13 +124,12 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
         return Migrated({}, before.diagnostics)
     job = _operator_job(document)
     spec = job.first["template"]["spec"]
-    for field in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(field) or ()):
-            if container["name"] == MAIN:
-                path = ("spec", job.framework.types, next(iter(job.replicas)), "template", "spec")
-                reason = f"Trainer wants the name '{MAIN}' for the container that trains"
-                reason += f", which is '{job.framework.container}' here: rename the other one"
-                return Migrated({}, (_refusal(document, (*path, field, index, "name"), reason),))
+    for at, container in containers_of(spec):
+        if container["name"] == MAIN:
+            path = ("spec", job.framework.types, next(iter(job.replicas)), "template", "spec")
+            reason = f"Trainer wants the name '{MAIN}' for the container that trains"
+            reason += f", which is '{job.framework.container}' here: rename the other one"
+            return Migrated({}, (_refusal(document, (*path, *at, "name"), reason),))
     diagnostics = [*_losses(job)]
     train_job, runtime = _converted(job)
     count = train_job["spec"]["trainer"]["numNodes"]

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics.spelling import closest
 from etcompile.k8s import quantity
+from etcompile.k8s.bookkeeping import ANNOTATIONS_LIMIT, DATA_LIMIT
 from etcompile.k8s.names import is_key, is_port_name
 from etcompile.k8s.path import containers_of, mapping_at, mappings_of, value_at
 
@@ -41,10 +42,6 @@ class Broken(Struct, frozen=True):
 
 Value = Mapping[str, Any]
 
-_ANNOTATIONS_LIMIT = 256 * 1024
-_DATA_LIMIT = 1024 * 1024
-"""Bytes."""
-
 
 # Any object ---------------------------------------------------------------------------------------
 
@@ -52,7 +49,7 @@ _DATA_LIMIT = 1024 * 1024
 def annotations_size(annotations: Value, _: Subject) -> Iterator[Broken]:
     words = (word for pair in annotations.items() for word in pair if isinstance(word, str))
     size = sum(len(word.encode("utf-8", "replace")) for word in words)
-    if size > _ANNOTATIONS_LIMIT:
+    if size > ANNOTATIONS_LIMIT:
         yield Broken((), {"size": -(-size // 1024)}, at_key=True)
 
 
@@ -259,5 +256,5 @@ def data_size(value: Value, _: Subject) -> Iterator[Broken]:
                 size += max(0, (len(text) - text.count("\n")) * 3 // 4 - text[-2:].count("="))
             elif isinstance(text, str):
                 size += len(text.encode("utf-8", "replace"))
-    if size > _DATA_LIMIT:
+    if size > DATA_LIMIT:
         yield Broken((), {"size": -(-size // 1024)})
