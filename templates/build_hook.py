@@ -17,7 +17,7 @@ class TranslatedTemplates(BuildHookInterface[Any]):
     """Makes `etcompile/backend/shipped.py`, which Git ignores and the wheel has."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
-        """Writes the file before anything is packed."""
+        """Write the file before anything is packed."""
         root = Path(self.root)
         runpy.run_path(str(root / "templates" / "generate.py"))["write"]()
         build_data["artifacts"].append(f"/{_MADE}")

@@ -39,7 +39,7 @@ class UntranslatableError(Exception):
 
 
 def generated() -> str:
-    """The whole text of `shipped.py`.
+    """Return the text of `shipped.py`.
 
     Raises:
         UntranslatableError: a template uses something that is not translated yet.
@@ -58,7 +58,7 @@ def generated() -> str:
 
 
 def write() -> None:
-    """Writes the file, whole at once: other processes may import it at this moment."""
+    """Write the file atomically: other processes may import it at this moment."""
     text = generated().encode()
     if TARGET.exists() and TARGET.read_bytes() == text:
         return
@@ -78,7 +78,7 @@ class _Writer:
         self._names = names
 
     def body(self, statements: list[nodes.Node], depth: int) -> Iterator[str]:
-        """The lines for some statements, indented `depth` times."""
+        """Yield the lines of statements, indented `depth` times."""
         for statement in statements:
             yield from self._statement(statement, depth)
 

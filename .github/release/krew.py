@@ -22,7 +22,7 @@ _SYSTEMS = {"macos": "darwin"}
 
 
 def archive(program: Path) -> bytes:
-    """An archive of a program and the licence."""
+    """Pack a program and the licence into an archive."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
         for name, file, mode in ((PROGRAM, program, 0o755), ("LICENSE", ROOT / "LICENSE", 0o644)):
@@ -33,7 +33,7 @@ def archive(program: Path) -> bytes:
 
 
 def platform(file: str, uri: str, content: bytes) -> dict[str, Any]:
-    """The entry of a platform in the manifest."""
+    """Return the entry of a platform in the manifest."""
     _, system, architecture = file.split("-")
     labels = {
         "os": _SYSTEMS.get(system, system),
@@ -49,7 +49,7 @@ def platform(file: str, uri: str, content: bytes) -> dict[str, Any]:
 
 
 def main(version: str, single: Path, out: Path) -> None:
-    """Writes the archives and the manifest."""
+    """Write the archives and the manifest."""
     out.mkdir(parents=True, exist_ok=True)
     platforms = []
     for program in sorted(single.glob("etcompile-*")):

@@ -18,26 +18,26 @@ class Roff(click.HelpFormatter):
     """Writes the help of a command in the macros of man(7)."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:  # noqa: ARG002
-        """Writes how the command is called."""
+        """Write the usage of the command."""
         self.write(f".B {escaped(prog)}\n{escaped(args)}\n")
 
     def write_text(self, text: str) -> None:
-        """Writes paragraphs."""
+        """Write paragraphs."""
         for paragraph in text.split("\n\n"):
             self.write(f".P\n{escaped(' '.join(paragraph.split()))}\n")
 
     def write_paragraph(self) -> None:
-        """Writes nothing: each paragraph begins with a macro."""
+        """Write nothing: each paragraph begins with a macro."""
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Writes the title of a list before it."""
+        """Write the title of a list before it."""
         self.write(f".P\n.B {escaped(name)}\n")
         yield
 
     @contextmanager
     def indentation(self) -> Iterator[None]:
-        """Does not indent: the macros do."""
+        """Leave indentation to the macros."""
         yield
 
     def write_dl(
@@ -46,19 +46,19 @@ class Roff(click.HelpFormatter):
         col_max: int = 30,  # noqa: ARG002
         col_spacing: int = 2,  # noqa: ARG002
     ) -> None:
-        """Writes a list of commands or options."""
+        """Write a list of commands or options."""
         for name, text in rows:
             self.write(f".TP\n.B {escaped(name)}\n{escaped(' '.join(text.split()))}\n")
 
 
 def escaped(text: str) -> str:
-    """A line of text in which roff finds no request and no escape."""
+    """Escape a line of text, so that roff finds no request and no escape in it."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
 
 def sections(command: click.Command, context: click.Context) -> Iterator[str]:
-    """The section of a command, then those of the commands below it."""
+    """Yield the section of a command, then those of its subcommands."""
     formatter = Roff()
     command.format_help(context, formatter)
     title = "DESCRIPTION" if context.parent is None else context.command_path
@@ -74,7 +74,7 @@ def sections(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def page(date: str) -> str:
-    """The man page of a version of that date."""
+    """Return the man page of a version released on that date."""
     context = click.Context(program, info_name="etcompile", **program.context_settings)
     head = (
         f'.TH ETCOMPILE 1 "{date}" "etcompile {__version__}" "User Commands"\n'

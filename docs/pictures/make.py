@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def plan_page(work: Path) -> str:
-    """The page of `etcompile diff`: a job that gets a worker, and one whose image changes."""
+    """Render the page of `etcompile diff`: a job gets a worker, another a new image."""
     jobs = work / "plan"
     jobs.mkdir()
     job = jobs / "job.yaml"
@@ -144,7 +144,7 @@ def plan_page(work: Path) -> str:
 
 
 def why_page() -> str:
-    """The page of `etcompile why`: a run that has failed four times for the same rank."""
+    """Render the page of `etcompile why`: a run that failed four times for the same rank."""
     return explanation_page(of_many_ranks(8), NOW)
 
 
@@ -154,7 +154,7 @@ def draw_overview(folder: Path) -> None:
 
 
 def _draw_both(text: str, file: Path) -> None:
-    """Writes a picture that follows the reader's theme once for each theme."""
+    """Write a picture that follows the reader's theme once for each theme."""
     dark = re.compile(
         r"^ *@media \(prefers-color-scheme: dark\) \{\n(.*?)^ *\}\n", re.MULTILINE | re.DOTALL
     )
@@ -200,7 +200,7 @@ def draw_waits(proposed: Plan, folder: Path) -> None:
 
 
 def rollout_text(proposed: Plan, states: dict[str, dict[str, Any]], *, seconds: int) -> str:
-    """What `apply` has written after some seconds of a rollout.
+    """Return the output of `apply` after some seconds of a rollout.
 
     Args:
         proposed: Its plan.
@@ -267,7 +267,7 @@ def _draw_terminal(words: str, folder: Path, name: str) -> None:
 
 
 def live_objects() -> list[dict[str, Any]]:
-    """The objects of a job as a cluster has them of which one Pod finds no node."""
+    """Return the live objects of a job with a Pod that finds no node."""
     compilation = etcompile.compile([str(_ELASTIC)])
     assert compilation.ok, compilation.diagnostics
     created = datetime(2026, 11, 23, 7, 10, tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -283,7 +283,7 @@ def live_objects() -> list[dict[str, Any]]:
 
 
 def events() -> list[dict[str, Any]]:
-    """What the scheduler says of the Pod that finds no node."""
+    """Return the scheduler's Event about the Pod that finds no node."""
     return [
         {
             "kind": "Event",
@@ -309,7 +309,7 @@ def mermaid_script(work: Path) -> Path:
 
 
 def diagrams() -> Iterator[str]:
-    """The text of every Mermaid diagram on a page of the site."""
+    """Return the text of every Mermaid diagram on a page of the site."""
     for source in listed():
         if source.is_file():
             yield from MERMAID.findall(source.read_text("utf-8"))
@@ -342,7 +342,7 @@ def draw_diagrams(browser: Browser, script: Path, folder: Path) -> None:
 def photograph(
     browser: Browser, html: str, file: Path, *, height: int, part: str | None = None
 ) -> None:
-    """Takes pictures of a page or of a part of it, light and dark.
+    """Take pictures of a page or of a part of it, light and dark.
 
     Args:
         part: The selector of the part.

@@ -27,7 +27,7 @@ _CODE = {ROOT / "etcompile" / "cli": "cli", ROOT / "etcompile" / "operations": "
 
 
 def main() -> int:
-    """Builds the site; the exit code is Sphinx's."""
+    """Build the site; return Sphinx's exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "site")
     output = parser.parse_args().output.resolve()
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def stage(folder: Path) -> None:
-    """Writes what Sphinx reads.
+    """Write the input of Sphinx.
 
     Args:
         folder: Where to.
@@ -74,7 +74,7 @@ def stage(folder: Path) -> None:
 
 
 def publish_schemas(folder: Path) -> None:
-    """Writes the JSON Schemas, which editors look for at the site's address.
+    """Write the JSON Schemas, which editors read from the site's address.
 
     Args:
         folder: Where to.

@@ -28,11 +28,11 @@ class Markdown(click.HelpFormatter):
         self._section = ""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:  # noqa: ARG002
-        """Writes the line that shows how the command is called."""
+        """Write the usage of the command."""
         self.write(f"```text\n{prog} {args}\n```\n\n")
 
     def write_text(self, text: str) -> None:
-        """Writes paragraphs; one that begins with click's mark for it keeps its lines."""
+        """Write paragraphs; one that begins with click's mark keeps its lines."""
         for paragraph in text.split("\n\n"):
             if paragraph.startswith("\b\n"):
                 self.write(f"```text\n{paragraph[2:]}\n```\n\n")
@@ -40,23 +40,23 @@ class Markdown(click.HelpFormatter):
                 self.write(escaped(" ".join(paragraph.split())) + "\n\n")
 
     def write_paragraph(self) -> None:
-        """Writes an empty line, which click asks for between its parts."""
+        """Write an empty line, which click requests between parts."""
         self.write("\n")
 
     def write_heading(self, heading: str) -> None:
-        """Writes the heading of a section."""
+        """Write the heading of a section."""
         self.write(f"{'#' * self._level} {heading}\n\n")
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Writes a section: its heading, and what is written within."""
+        """Write a section: its heading, and what is written within."""
         self._section = name
         self.write_heading(name)
         yield
 
     @contextmanager
     def indentation(self) -> Iterator[None]:
-        """Does not indent, because that would make code of a text."""
+        """Leave out indentation, which would turn text into code."""
         yield
 
     def write_dl(
@@ -65,7 +65,7 @@ class Markdown(click.HelpFormatter):
         col_max: int = 30,  # noqa: ARG002
         col_spacing: int = 2,  # noqa: ARG002
     ) -> None:
-        """Writes a list of commands, or of options, each of which can be linked and searched."""
+        """Write a list of commands or options, each of which can be linked and searched."""
         if self._section == "Commands":
             self.write("| command | does |\n|---|---|\n")
             for name, text in rows:
@@ -83,13 +83,13 @@ class Markdown(click.HelpFormatter):
 
 
 def escaped(text: str) -> str:
-    """A text in which Markdown finds nothing but its code."""
+    """Escape a text, so that Markdown finds nothing but code in it."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else _SPECIAL.sub(r"\\\1", part) for part in parts)
 
 
 def pages(root: click.Group) -> Iterator[tuple[str, str]]:
-    """The pages of all commands: what Sphinx calls each, and its text."""
+    """Return the pages of all commands: Sphinx's name of each, and its text."""
     context = click.Context(root, info_name="etcompile", **root.context_settings)
     names = root.list_commands(context)
     yield "cli", _page(root, context, 2, names)

@@ -75,7 +75,7 @@ class Hyphens(SphinxPostTransform):
     default_priority = 900
 
     def run(self, **_: Any) -> None:
-        """Replaces the two hyphens that Sphinx puts there, and marks options."""
+        """Replace the two hyphens that Sphinx inserts, and mark options."""
         for text in list(self.document.findall(nodes.Text)):
             if text == " -- ":
                 text.parent.replace(text, nodes.Text(" \N{EN DASH} "))
@@ -101,7 +101,7 @@ class LinkedCodes(SphinxPostTransform):
     default_priority = 900
 
     def run(self, **_: Any) -> None:
-        """Replaces texts that name a code."""
+        """Link the codes in texts."""
         for text in list(self.document.findall(nodes.Text)):
             place: nodes.Element = text.parent
             code = text
@@ -144,7 +144,7 @@ def _may_link(place: nodes.Element) -> bool:
 def readable_signature(
     app: Sphinx, what: str, name: str, value: Any, options: Any, signature: str, returned: str
 ) -> tuple[str, str] | None:
-    """A signature whose defaults can all be parsed, so that its types are shortened and linked."""
+    """Make all defaults of a signature parsable, so that its types are shortened and linked."""
     del app, what, name, value, options
     return (re.sub(r"<[^<>]*>", "...", signature), returned) if signature else None
 
@@ -172,7 +172,7 @@ def accessible_page(
 
 
 def setup(app: Sphinx) -> None:
-    """Adds what the site has of its own."""
+    """Add the extensions of this site."""
     app.set_translator("dirhtml", tables.Translator)
     app.connect("doctree-read", names.index_names)
     app.connect("html-page-context", accessible_page, priority=900)  # behind the theme

@@ -45,7 +45,7 @@ class Section:
 
 
 def sections(page: Path) -> tuple[Section, ...]:
-    """The lists of pages on a page: the links in the first column of its tables."""
+    """Return the lists of pages on a page: the links in the first column of its tables."""
     found: dict[str, list[Entry]] = {}
     title = ""
     for line in page.read_text("utf-8").splitlines():

@@ -42,7 +42,7 @@ def _name(rule: Rule) -> str:
 
 
 def pages(rules: Iterable[Rule]) -> Mapping[str, str]:
-    """The pages of `docs/diagnostics` by their file names: the index, then one for each group."""
+    """Return the pages of `docs/diagnostics` by file name: the index, then one a group."""
     groups: dict[str, list[Rule]] = {}
     for rule in rules:
         groups.setdefault(rule.code[:3], []).append(rule)

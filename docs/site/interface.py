@@ -12,7 +12,7 @@ _MODULES = ("etcompile", "etcompile.operations")
 
 
 def page() -> str:
-    """The page's text."""
+    """Return the text of the page."""
     return "\n".join(["# Python API", "", _introduction(), "", *_entries()])
 
 

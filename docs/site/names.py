@@ -19,7 +19,7 @@ _CODE = re.compile(r"ET\d{4}")
 
 
 def index_names(app: Sphinx, document: nodes.document) -> None:
-    """Adds entries to the index, and makes all of them main ones, which the search lists first."""
+    """Add entries to the index as main ones, which the search lists first."""
     for section in document.findall(nodes.section):
         title = section.next_node(nodes.title)
         if title is not None and _CODE.fullmatch(name := title.astext()):
@@ -40,7 +40,7 @@ def index_names(app: Sphinx, document: nodes.document) -> None:
 
 
 def named_places(document: nodes.document) -> Iterator[tuple[nodes.Element, list[nodes.literal]]]:
-    """The cells and items that begin with names, each with these."""
+    """Yield the cells and items that begin with names, with these names."""
     for row in document.findall(nodes.row):
         if isinstance(row.parent, nodes.tbody):
             yield row[0], list(row[0].findall(nodes.literal))

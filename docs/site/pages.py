@@ -31,7 +31,7 @@ class BrokenLinkError(Exception):
 
 
 def document_name(source: Path) -> str:
-    """What Sphinx calls a page: its path without the suffix, `index` for the page of a folder.
+    """Return Sphinx's name of a page: its path without suffix, `index` for a folder's page.
 
     Args:
         source: Its file.
@@ -44,7 +44,7 @@ def document_name(source: Path) -> str:
 
 
 def staged(source: Path, pages: Mapping[Path, str]) -> str:
-    """A page as Sphinx is given it.
+    """Convert a page for Sphinx.
 
     Args:
         source: Its file.
@@ -62,12 +62,12 @@ def staged(source: Path, pages: Mapping[Path, str]) -> str:
 
 
 def diagram_file(text: str) -> str:
-    """The name of the picture of a Mermaid diagram, without the theme and the suffix."""
+    """Return the name of a Mermaid diagram's picture, without the theme and the suffix."""
     return f"diagram-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _drawn(text: str, source: Path) -> str:
-    """A Mermaid diagram as the two pictures that `docs/pictures/make.py` drew of it."""
+    """Replace a Mermaid diagram by the two pictures that `docs/pictures/make.py` drew of it."""
     name = diagram_file(text)
     folder = os.path.relpath(PICTURES, source.parent)
     labels = re.findall(r"\bas (.+)|\[\(?([^\]()]+)", text.replace("<br/>", " "))
@@ -81,7 +81,7 @@ def _both(light: str, dark: str, alternative: str) -> str:
 
 
 def _with_links(lines: list[str], source: Path, pages: Mapping[Path, str]) -> list[str]:
-    """The lines with links that lead from the page as Sphinx has it; code stays as it is."""
+    """Rewrite links for the page's place in Sphinx; code stays as it is."""
     found = []
     fence = ""
     for line in lines:
@@ -123,7 +123,7 @@ def _target(link: str, source: Path, pages: Mapping[Path, str]) -> str:
 
 
 def _tree(part: Section, source: Path, pages: Mapping[Path, str]) -> str:
-    """The navigation below a page: what a list of it names."""
+    """Return the navigation below a page: the pages of its list."""
     here = Path(pages[source]).parent
     lines = [
         f"{entry.title} <{os.path.relpath(pages[entry.source], here)}>" for entry in part.entries

@@ -17,7 +17,7 @@ _FILES = ["*.etjob.yaml", "*.etjob.yml", "*.etjob.json"]
 
 
 def texts() -> dict[str, str]:
-    """The published documents as texts."""
+    """Return the published documents as texts."""
     return {
         name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in sorted(published().items())
@@ -25,7 +25,7 @@ def texts() -> dict[str, str]:
 
 
 def published() -> dict[str, dict[str, Any]]:
-    """The documents by path below `BASE`: a schema a kind, one for all, and a catalog of them."""
+    """Return the documents by path below `BASE`: a schema a kind, one for all, a catalog."""
     files = [*(kind.schema for kind in frontends.kinds()), RUNTIME_SCHEMA, overlays.SCHEMA]
     files += [*SCHEMAS.values(), *(f"{name}.json" for name in DESCRIBED)]
     schemas: dict[str, dict[str, Any]] = {}
@@ -41,7 +41,7 @@ def published() -> dict[str, dict[str, Any]]:
 
 
 def _all(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """A schema for folders that hold documents of several kinds, and other objects too."""
+    """Return a schema for folders with documents of several kinds and other objects."""
     choices: list[dict[str, Any]] = []
     definitions: dict[str, Any] = {}
     for path, schema in kinds.items():
@@ -74,7 +74,7 @@ def _all(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _moved(value: Any, place: str) -> Any:
-    """A part of a schema whose references are seen from another place than its root."""
+    """Rewrite the references in a part of a schema for another place."""
     if isinstance(value, list):
         return [_moved(item, place) for item in value]
     if not isinstance(value, dict):
@@ -88,7 +88,7 @@ def _moved(value: Any, place: str) -> Any:
 
 
 def _catalog(schemas: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """A catalog in the form of SchemaStore's, for the settings of editors."""
+    """Return a catalog in SchemaStore's format, for the settings of editors."""
     entries = [
         {
             "name": "etcompile",

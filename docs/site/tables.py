@@ -30,7 +30,7 @@ class Translator(HTML5Translator):
             self.body[-1] = self.body[-1].replace("<td", mark, 1)
 
     def visit_Text(self, node: nodes.Text) -> None:  # noqa: N802
-        """Writes a text."""
+        """Write a text."""
         begin = len(self.body)
         super().visit_Text(node)
         if isinstance(node.parent, nodes.literal) and len(node) > _SHORT:
@@ -38,7 +38,7 @@ class Translator(HTML5Translator):
 
 
 def label_cells(table: nodes.table) -> None:
-    """Marks a table that is too wide for a telephone, and writes the heading into each cell."""
+    """Mark a table that is too wide for a phone, and write the heading into each cell."""
     heads, *rows = [list(row.findall(nodes.entry)) for row in table.findall(nodes.row)]
     columns = zip(heads, *rows, strict=False)
     width = sum(max(map(_width, column)) for column in columns)
@@ -52,7 +52,7 @@ def label_cells(table: nodes.table) -> None:
 
 
 def _width(entry: nodes.Element) -> int:
-    """The characters that a cell takes at least: its longest word, and some for a text."""
+    """Return the minimal width of a cell: its longest word, and more for a text."""
     words = [""]
     for text in entry.findall(nodes.Text):
         long_name = isinstance(text.parent, nodes.literal) and len(text) > _SHORT

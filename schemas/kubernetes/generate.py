@@ -238,7 +238,7 @@ class Version:
 
 
 def read(name: str) -> Version:
-    """The version as kubernetes-validate has it, compacted and verified."""
+    """Compact and verify a version of kubernetes-validate."""
     source = json.loads((_schemas() / f"v{name}.0-local-strict/_definitions.json").read_text())
     full: Definitions = source["$defs"]
     definitions = {_short(long): _compact(schema) for long, schema in full.items()}
@@ -258,7 +258,7 @@ def read(name: str) -> Version:
 
 
 def _bound(definitions: Definitions) -> None:
-    """Adds what the API server demands of texts, lists and numbers."""
+    """Add the API server's rules for texts, lists and numbers."""
     for definition, keywords in _TEXTS.items():
         definitions[definition] |= keywords
     definitions["util.intstr.IntOrString"] |= {"minimum": -(2**31), "maximum": 2**31 - 1}
@@ -287,7 +287,7 @@ def _schemas() -> Any:
 
 
 def versions() -> list[str]:
-    """The versions that kubernetes-validate has, oldest first."""
+    """Return the versions of kubernetes-validate, oldest first."""
     names = (re.fullmatch(r"v1\.(\d+)\.0-local-strict", one.name) for one in _schemas().iterdir())
     return [f"1.{minor}" for minor in sorted(int(name[1]) for name in names if name)]
 
@@ -298,14 +298,14 @@ def _short(long: str) -> str:
 
 
 def _kinds(schema: Schema) -> Iterator[str]:
-    """The kind that a definition is; options that belong to every group are none."""
+    """Return the kind of a definition; None for options that belong to every group."""
     match schema.get("x-kubernetes-group-version-kind"):
         case [{"group": group, "version": version, "kind": kind}]:
             yield "/".join(part for part in (group, version, kind) if part)
 
 
 def _compact(schema: Schema) -> Schema:
-    """A schema without prose and without null, which the API server takes for absent."""
+    """Remove prose, and null, which the API server takes for absent, from a schema."""
     unknown = schema.keys() - _DROPPED - _KEPT - {"$ref", "format"}
     if unknown := {key for key in unknown if not key.startswith("x-kubernetes-")}:
         raise BundleError(f"keywords that nobody thought of: {sorted(unknown)}")
@@ -346,7 +346,7 @@ def _type(value: str | list[str]) -> str:
 
 
 def bundle(all_versions: Sequence[Version]) -> dict[str, str]:
-    """The files of the bundle: name to content."""
+    """Return the files of the bundle: name to content."""
     files = {}
     kinds: dict[str, dict[str, Any]] = {}
     definitions: dict[str, dict[str, Any]] = {}
@@ -402,7 +402,7 @@ def _spans(by_version: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[A
 
 
 def _text(**tables: Mapping[str, Any]) -> str:
-    """A file with one entry a line, so that a new Kubernetes is a readable diff."""
+    """Format a file with one entry a line, so that a new Kubernetes is a readable diff."""
     parts = [f'"$schema": {json.dumps(_DIALECT)}', f'"$comment": {json.dumps(_COMMENT)}']
     for title, table in tables.items():
         lines = [
@@ -417,7 +417,7 @@ def _text(**tables: Mapping[str, Any]) -> str:
 
 
 def _verify(version: Version, full: Definitions) -> None:
-    """Holds a compacted version against its source.
+    """Compare a compacted version with its source.
 
     Raises:
         BundleError: a field was lost, an object is open, or a reference leads nowhere.
@@ -439,7 +439,7 @@ def _verify(version: Version, full: Definitions) -> None:
 
 
 def _verify_files(version: Version, files: Mapping[str, str]) -> None:
-    """Puts a version together again from the written files, and compiles all of its kinds.
+    """Rebuild a version from the written files, and compile all of its kinds.
 
     Raises:
         BundleError: it is not the version that was written.
@@ -467,7 +467,7 @@ def _within(first: str, version: str, last: str) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the bundle, or says with status 1 that the one in place is another."""
+    """Write the bundle, or exit with 1 if the existing one differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(__file__).parent)
     parser.add_argument("--check", action="store_true", help="compare, write nothing")

@@ -40,13 +40,13 @@ _Loader.add_constructor("!repeat", _repeated)
 
 
 def document() -> dict[str, Any]:
-    """What `rules.yaml` says."""
+    """Read `rules.yaml`."""
     with (_FOLDER / "rules.yaml").open(encoding="utf-8") as file:
         return yaml.load(file, _Loader)
 
 
 def rows(source: Mapping[str, Any], kind: str) -> Iterator[Row]:
-    """The rows of a kind with those of the groups that it uses, each with its message."""
+    """Yield the rows of a kind and of the groups that it uses, each with its message."""
     for row in source["kinds"][kind]["rules"]:
         yield from _expanded(source, row)
 
@@ -88,7 +88,7 @@ def _with_texts(forms: Mapping[str, Any], row: Row) -> Row:
 
 
 def alternatives(path: str) -> Iterator[str]:
-    """The paths that a path with `(a|b)` stands for."""
+    """Yield the paths that a path with `(a|b)` stands for."""
     found = _EITHER.search(path)
     if found is None:
         yield path
@@ -98,12 +98,12 @@ def alternatives(path: str) -> Iterator[str]:
 
 
 def steps(path: str) -> list[str]:
-    """The steps of a path: `["containers", "[*]", "name"]`."""
+    """Split a path into steps: `["containers", "[*]", "name"]`."""
     return _STEP.findall(path)
 
 
 def _rule(forms: Mapping[str, Any], row: Row) -> Row:
-    """A row as etcompile reads it: what it demands, without its place and its examples."""
+    """Return a row as etcompile reads it, without its place and its examples."""
     (demand,) = _DEMANDS & row.keys()
     value = row[demand]
     if demand == "form" and "pattern" in (form := forms.get(value.removesuffix(" or empty"), {})):
@@ -123,7 +123,7 @@ def _rule(forms: Mapping[str, Any], row: Row) -> Row:
 
 
 def compiled() -> str:
-    """The text of `rules.json`."""
+    """Return the text of `rules.json`."""
     source = document()
     rules: dict[str, int] = {}
     kinds = {}
@@ -147,7 +147,7 @@ def compiled() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes `rules.json`, or says with status 1 that the one in place is another."""
+    """Write `rules.json`, or exit with 1 if the existing one differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     options = parser.parse_args(arguments)
