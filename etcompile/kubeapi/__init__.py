@@ -1,4 +1,4 @@
-"""The Kubernetes API as etcompile needs it: objects are JSON values, requests are made safely.
+"""Talk to the Kubernetes API: objects are JSON values, and only safe requests are repeated.
 
     with connect(context="prod") as cluster:
         for page in cluster.pages(cluster.resource("v1", "Pod"), labels="etcompile.dev/job=bert"):

@@ -1,9 +1,9 @@
-"""What goes into a request so that the API server knows who asks, and how it is renewed.
+"""Authenticate requests to the API server, and renew what they show.
 
 Threads share one of these. Files are read again every minute, as the kubelet rotates them; a
 plugin's answer is used until it expires; a 401 renews any of them, once. A credential plugin reads
 the request from KUBERNETES_EXEC_INFO and prints an ExecCredential
-(`client.authentication.k8s.io`). Its standard error is ours: it may ask people to log in.
+(`client.authentication.k8s.io`). Its standard error is ours: it may prompt people to log in.
 """
 
 import base64
@@ -30,7 +30,7 @@ _REREAD = 60.0
 
 
 class Credential(Struct, frozen=True):
-    """What to show the API server.
+    """What a request shows to the API server.
 
     Args:
         headers: Of every request, as `http.client` takes them; a name may be there several times.
@@ -53,7 +53,7 @@ class Credentials:
         self._until = float("inf")
 
     def current(self) -> Credential:
-        """What to show now.
+        """Return the current credential.
 
         Raises:
             ClusterError: with reason `Credentials`: a token cannot be read, a plugin failed.
@@ -73,7 +73,7 @@ class Credentials:
                 return self._current
 
     def renewed(self, refused: Credential) -> bool:
-        """Whether there is something else to show after a 401."""
+        """Renew a credential that got a 401; return whether it has changed."""
         if self._access.client is not None:
             return self.current() != refused
         user = self._access.user
@@ -127,7 +127,7 @@ _NOT_OF_CLIENTS = frozenset({"accept", "accept-encoding", "content-type", "user-
 
 
 def _of_client(client: ApiClient) -> Credential:
-    """What a client of the official package shows now: it may renew its token for that."""
+    """Return what a client of the official package shows now; it may renew its token."""
     try:
         settings = client.configuration.auth_settings().values()
     except Exception as error:
@@ -143,12 +143,11 @@ def _of_client(client: ApiClient) -> Credential:
 
 
 def basic(username: str, password: str) -> str:
-    """The value of a header for basic authentication."""
     return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
 
 
 def _encoded(name: str, value: str) -> str:
-    """The value of a header as UTF-8, as `http.client` writes it: each byte a character."""
+    """Encode a header as UTF-8, as `http.client` writes it: each byte a character."""
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
         raise ClusterError(
             "Credentials",
@@ -178,7 +177,6 @@ _CREDENTIAL = msgspec.json.Decoder(_ExecCredential)
 
 
 def _issued(plugin: ExecPlugin, access: Access) -> _Issued:
-    """Runs a plugin."""
     terminal = sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive_mode == "Always" and not terminal:
         raise _fault(plugin, "needs a terminal for its prompt")
@@ -219,7 +217,7 @@ def _issued(plugin: ExecPlugin, access: Access) -> _Issued:
 
 
 def _cluster(access: Access) -> dict[str, Any]:
-    """The cluster as the protocol describes it."""
+    """Describe the cluster as the protocol of credential plugins does."""
     of = access.cluster
     cluster: dict[str, Any] = {"server": of.server}
     if of.tls_server_name:

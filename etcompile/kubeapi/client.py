@@ -1,4 +1,4 @@
-"""The verbs of the Kubernetes API, on JSON values: each one request, or the pages of one list."""
+"""Send the verbs of the Kubernetes API on JSON values: each one request, or the pages of a list."""
 
 import functools
 import hashlib
@@ -45,7 +45,7 @@ def connect(
     retries: Retries | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> "Cluster":
-    """A cluster, found as kubectl finds it. No request is made yet.
+    """Return a cluster, found as kubectl finds it, without a request yet.
 
     Args:
         context: The name of a context, or a `kubernetes.client.ApiClient`, whose connections,
@@ -99,7 +99,7 @@ class Cluster:
         return f"{of.server} {hashlib.sha256(authority).hexdigest()[:16]}"
 
     def now(self) -> float:
-        """The time by the API server's clock, in seconds since 1970."""
+        """Return the time by the API server's clock, in seconds since 1970."""
         return self._session.clock.now()
 
     def __enter__(self) -> Self:
@@ -109,13 +109,13 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Ends watches and waits between attempts, in all threads, and closes the connections."""
+        """End watches and waits between attempts, in all threads, and close the connections."""
         self._session.close()
         for watch in [*self._watches]:
             watch.close()
 
     def version(self) -> str:
-        """The version the API server gives itself: `v1.34.4`."""
+        """Return the version the API server gives itself: `v1.34.4`."""
         return str(self._session.value("GET", "/version")["gitVersion"])
 
     def get(
@@ -126,7 +126,6 @@ class Cluster:
         *,
         metadata_only: bool = False,
     ) -> LiveObject | None:
-        """An object; None if there is none of that name."""
         path = resource.path(namespace or self.namespace, name)
         accept = _METADATA.format("PartialObjectMetadata") if metadata_only else JSON
         try:
@@ -159,7 +158,7 @@ class Cluster:
         one_moment: bool = True,
         largest: int | None = None,
     ) -> Iterator[Page]:
-        """The objects of a kind, some at a time: a caller that drops them needs little memory.
+        """Yield the objects of a kind, page by page, so that a caller may need little memory.
 
         Args:
             namespace: The cluster's own if empty, all of them if None.
@@ -215,7 +214,7 @@ class Cluster:
         metadata_only: bool = False,
         limit: int = 500,
     ) -> Page:
-        """All objects of a kind, of one moment; the arguments are those of `pages`."""
+        """Return all objects of a kind, of one moment; the arguments are those of `pages`."""
         read = functools.partial(
             self.pages,
             resource,
@@ -242,7 +241,7 @@ class Cluster:
         dry_run: bool = False,
         metadata_only: bool = False,
     ) -> LiveObject:
-        """Makes an object what a manifest says, in the fields the manifest names.
+        """Apply a manifest: set the fields that it names.
 
         Args:
             object: The whole of what this manager wants; what it applied before and leaves out
@@ -273,7 +272,7 @@ class Cluster:
         dry_run: bool = False,
         field_validation: Literal["Strict", "Warn", "Ignore"] = "Strict",
     ) -> LiveObject:
-        """Creates an object.
+        """Create an object.
 
         Raises:
             ClusterError: among them `already_exists`; with `uncertain` that object may be the
@@ -296,7 +295,7 @@ class Cluster:
         subresource: str = "",
         field_manager: str = MANAGER,
     ) -> LiveObject:
-        """Merges a change into an object (RFC 7396): null removes a field.
+        """Merge a change into an object (RFC 7396): null removes a field.
 
         Args:
             change: With `metadata.resourceVersion` or `metadata.uid` it is a precondition too.
@@ -317,7 +316,7 @@ class Cluster:
         foreground: bool = False,
         dry_run: bool = False,
     ) -> bool:
-        """Requests that an object is deleted; it may stay until its grace and finalizers end.
+        """Request the deletion of an object; it may stay until its grace and finalizers end.
 
         Without a UID the request is not repeated once it may have been carried out: it could hit
         a successor of the same name.
@@ -360,7 +359,7 @@ class Cluster:
     def delete_labelled(
         self, resource: Resource, name: str, labels: str, namespace: str | None = None
     ) -> None:
-        """Deletes an object if a label selector matches it, without reading it before."""
+        """Delete an object if a label selector matches it, without reading it before."""
         self._session.value(
             "DELETE",
             resource.path(namespace or self.namespace),
@@ -378,7 +377,7 @@ class Cluster:
         metadata_only: bool = False,
         renewal: float = 300.0,
     ) -> Watch:
-        """The changes of a kind's objects since a version; ends with `close`.
+        """Watch the objects of a kind from a version on, until `close`.
 
         Args:
             namespace: The cluster's own if empty, all of them if None.
@@ -410,7 +409,7 @@ class Cluster:
         since: str | None = None,
         limit: int | None = None,
     ) -> Iterator[str]:
-        """The lines that a container has written, as they come.
+        """Yield the lines that a container has written, as they come.
 
         Args:
             tail: Only so many last lines of what is there.
@@ -471,7 +470,7 @@ class Cluster:
 
 
 def dropped_fields(sent: Any, stored: Any, field: str = "") -> Iterator[str]:
-    """The fields of an object that its API server dropped without a word.
+    """Yield the fields of an object that its API server dropped without a word.
 
     It does so where a feature gate is off, or where its version is older than the field. Entries of
     lists are compared by name, because admission may add others; empty values are no loss.
@@ -496,7 +495,7 @@ def dropped_fields(sent: Any, stored: Any, field: str = "") -> Iterator[str]:
 
 
 def event_time(event: LiveObject) -> str:
-    """When an event was last reported, as RFC 3339; where that is depends on the reporter's age."""
+    """Return when an Event was last reported, as RFC 3339; old reporters write it elsewhere."""
     return str(
         event.get("lastTimestamp")
         or (event.get("series") or {}).get("lastObservedTime")

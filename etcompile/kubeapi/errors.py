@@ -1,4 +1,4 @@
-"""What went wrong between etcompile and a cluster: one exception, whatever the cause.
+"""Turn what went wrong between etcompile and a cluster into one exception.
 
 Callers decide on `status` and `reason`; people read the message.
 """
@@ -88,17 +88,15 @@ class ClusterError(RefusedError):
 
     @property
     def not_found(self) -> bool:
-        """Whether there is no such object."""
         return self.status == 404
 
     @property
     def already_exists(self) -> bool:
-        """Whether an object of that name is there."""
         return self.reason == "AlreadyExists"
 
     @property
     def conflict(self) -> bool:
-        """Whether somebody else's write is in the way: a field's owner, a precondition."""
+        """Whether another write is in the way: a field's owner, a precondition."""
         return self.status == 409 and not self.already_exists
 
     @property
@@ -123,7 +121,6 @@ class ClusterError(RefusedError):
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The same as a message of the catalogue."""
         code = _CODES.get(self.reason, codes.CLUSTER_REFUSES)
         return (diagnose(code, None, problem=str(self), advice=self.hint),)
 
@@ -131,7 +128,7 @@ class ClusterError(RefusedError):
 def refusal(
     status: int, body: bytes, headers: Mapping[str, str], request: str = ""
 ) -> ClusterError:
-    """The error that an answer of 400 or above means, of a server or of a proxy in between."""
+    """Return the error that an answer of 400 or above means, perhaps from a proxy."""
     try:
         answer = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -151,7 +148,7 @@ def refusal(
 def status_error(
     answer: Mapping[str, Any], request: str = "", *, status: int | None = None
 ) -> ClusterError:
-    """The error that a `Status` object means; watches send them among their events."""
+    """Return the error that a `Status` object means; watches send them among their events."""
     details = answer.get("details") or {}
     code = status or answer.get("code")
     seconds = details.get("retryAfterSeconds")
@@ -191,7 +188,7 @@ _HINTS = {
 
 
 def _reason(status: int | None) -> str:
-    """The reason of an answer that gives none, which may be a proxy's."""
+    """Return the reason of an answer without one, which may be a proxy's."""
     try:
         return HTTPStatus(status or 0).phrase.replace(" ", "")
     except ValueError:

@@ -1,8 +1,9 @@
-"""From kubeconfig files, a Pod's mount or a program's client to where a cluster is and who asks.
+"""Find where a cluster is and which user talks to it.
 
-kubectl's rules: an explicit file must exist and is the only one; else the files of KUBECONFIG are
-merged, and the first to set a value or to define a name wins; else `~/.kube/config`; and where
-nothing is configured, the ServiceAccount of the Pod we run in.
+That is in kubeconfig files, a Pod's mount or a program's client, by kubectl's rules: an explicit
+file must exist and is the only one; else the files of KUBECONFIG are merged, and the first to set a
+value or to define a name wins; else `~/.kube/config`; and where nothing is configured, the
+ServiceAccount of the Pod we run in.
 """
 
 import base64
@@ -54,7 +55,7 @@ class _Provider(Struct, frozen=True):
 
 
 class User(Struct, frozen=True, rename="kebab"):
-    """Who asks. The first of these that is set counts, as in kubectl: token, password, plugin."""
+    """The user of a kubeconfig. The first of these that is set counts: token, password, plugin."""
 
     token: str = ""
     token_file: str = field(name="tokenFile", default="")
@@ -73,7 +74,6 @@ class User(Struct, frozen=True, rename="kebab"):
 
     @property
     def impersonation(self) -> list[tuple[str, str]]:
-        """The headers by which the user acts as another one."""
         pairs = [("User", self.impersonate)] if self.impersonate else []
         pairs += [("Uid", self.as_uid)] if self.as_uid else []
         pairs += [("Group", group) for group in self.as_groups]
@@ -87,7 +87,7 @@ class User(Struct, frozen=True, rename="kebab"):
 
 
 class KubeCluster(Struct, frozen=True, rename="kebab"):
-    """Where an API server is, and how it shows that it is the one."""
+    """Where an API server is, and how it proves its identity."""
 
     server: str = ""
     certificate_authority: str = ""
@@ -99,7 +99,6 @@ class KubeCluster(Struct, frozen=True, rename="kebab"):
 
     @property
     def plugin_config(self) -> Any:
-        """What the kubeconfig has for credential plugins."""
         entries = {entry.get("name"): entry.get("extension") for entry in self.extensions}
         return entries.get(f"{_EXEC}/exec")
 
@@ -178,7 +177,7 @@ def access(
     namespace: str | None = None,
     kubeconfig: str | Path | None = None,
 ) -> Access:
-    """Where the cluster is and who asks, by kubectl's rules, or as a client says.
+    """Find the cluster and the user, by kubectl's rules or from a client.
 
     Raises:
         ClusterError: with reason `Kubeconfig`; the message names the file.
@@ -194,12 +193,11 @@ def access(
 
 
 def contexts(kubeconfig: str | Path | None = None) -> list[str]:
-    """The names of the contexts, as `access` finds them."""
     return sorted(_merged(kubeconfig).contexts)
 
 
 def _merged(kubeconfig: str | Path | None) -> _Merged:
-    """One configuration of all files; what an earlier one defines, a later one cannot change."""
+    """Merge all kubeconfigs: what an earlier one defines, a later one cannot change."""
     names = [Path(os.environ.get("HOME") or "~") / ".kube" / "config"]
     if kubeconfig is not None:
         names = [Path(kubeconfig)]
@@ -223,7 +221,7 @@ def _merged(kubeconfig: str | Path | None) -> _Merged:
 
 
 def _config(file: Path, *, explicit: bool) -> _Config:
-    """A file's content; a file that KUBECONFIG names and is not there is an empty one."""
+    """Read a kubeconfig; a file that KUBECONFIG names and that does not exist is empty."""
     try:
         text = file.read_bytes()
     except FileNotFoundError:
@@ -337,7 +335,7 @@ def _user(user: User, file: Path, name: str) -> User:
 
 
 def _usable(entry: _Entry, file: Path, *names: str) -> _Entry:
-    """An entry with its paths, which are relative to its kubeconfig, and its data decoded.
+    """Return an entry with absolute paths, and with its data decoded.
 
     Data counts where a path stands beside it.
     """
@@ -356,7 +354,7 @@ def _usable(entry: _Entry, file: Path, *names: str) -> _Entry:
 
 
 def pem(file: str, text: str) -> str:
-    """A certificate or key, read from its file if it has one."""
+    """Return a certificate or key, read from its file if it has one."""
     if not file:
         return text
     try:
@@ -368,7 +366,7 @@ def pem(file: str, text: str) -> str:
 
 
 def _of_client(client: ApiClient, namespace: str | None) -> Access:
-    """The access of a program's client; one for asyncio has other connections."""
+    """Return the access of a program's client; one for asyncio has other connections."""
     connections = getattr(getattr(client, "rest_client", None), "pool_manager", None)
     if not isinstance(connections, urllib3.PoolManager):
         kind = f"{type(client).__module__}.{type(client).__qualname__}"
@@ -381,18 +379,18 @@ def _of_client(client: ApiClient, namespace: str | None) -> Access:
 
 
 def _in_cluster(namespace: str | None) -> Access:
-    """The access of the ServiceAccount of the Pod we run in."""
+    """Return the access of the ServiceAccount of the Pod we run in."""
     host = os.environ["KUBERNETES_SERVICE_HOST"]
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-    token, own, authority = (MOUNT / name for name in ("token", "namespace", "ca.crt"))
+    token, home, authority = (MOUNT / name for name in ("token", "namespace", "ca.crt"))
     if not token.exists():
         raise _fault(
             f"this Pod has no ServiceAccount token ({token})",
             "let automountServiceAccountToken be true, or give a kubeconfig",
         )
     namespace = namespace or os.environ.get("POD_NAMESPACE")
-    if not namespace and own.exists():
-        namespace = own.read_text().strip()
+    if not namespace and home.exists():
+        namespace = home.read_text().strip()
     cluster = KubeCluster(
         f"https://{f'[{host}]' if ':' in host else host}:{port}",
         certificate_authority=str(authority) if authority.exists() else "",

@@ -1,4 +1,4 @@
-"""From `apiVersion` and `kind` to the path of the API: what the cluster serves.
+"""Discover the path of the API for an `apiVersion` and `kind`.
 
 Only the groups that objects name are requested, each once. A cluster with a hundred CRDs answers a
 whole discovery in megabytes; a training job needs two groups.
@@ -28,7 +28,7 @@ class Resource(Struct, frozen=True):
     namespaced: bool
 
     def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
-        """The path of the collection, of an object in it, or of an object's subresource.
+        """Return the path of the collection, of an object in it, or of an object's subresource.
 
         Args:
             namespace: Ignored for kinds that have none; None means all namespaces.
@@ -59,7 +59,7 @@ class Resources:
         self._known: dict[str, dict[str, Resource]] = {}
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """The resource of a kind.
+        """Return the resource of a kind.
 
         A kind that is missing is requested again each time: its CRD may have come since.
 
@@ -88,7 +88,7 @@ class Resources:
         return resource
 
     def served(self, group: str, kind: str) -> Resource | None:
-        """The resource of a kind in the version that the API server prefers, if it serves any."""
+        """Return the resource of a kind in the version that the API server prefers."""
         versions = ["v1"]
         if group:
             answer = self._answer(f"{group}/") or {}
@@ -104,7 +104,7 @@ class Resources:
         return None
 
     def _answer(self, version: str) -> Any:
-        """What the API server says of a version, or of a group, whose name ends in a slash."""
+        """Request what is served of a version, or of a group, whose name ends in a slash."""
         if not _VERSION.fullmatch(version):
             return None  # what looks like a path must not be requested
         try:
@@ -119,14 +119,13 @@ _VERSION = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]*", re.
 
 
 def _root(api_version: str) -> str:
-    """The path of an API version."""
     if not _VERSION.fullmatch(api_version):
         raise ClusterError("InvalidName", f"{api_version[:100]!r} is not a valid apiVersion")
     return ("/api/" if "/" not in api_version else "/apis/") + api_version
 
 
 def _segment(what: str, name: str) -> str:
-    """A part of a path; whatever else it may hold is escaped when the request is sent."""
+    """Check a part of a path; the rest is escaped when the request is sent."""
     if name in (".", "..") or "/" in name or "%" in name or not name.isprintable():
         raise ClusterError("InvalidName", f"{name[:100]!r} is not a valid name of {what}")
     return name

@@ -1,4 +1,4 @@
-"""Requests that are made until they succeed, or until it is no use: credentials, waits, repeats.
+"""Send requests until they succeed, or until it is no use: credentials, waits, repeats.
 
 A request that failed is sent again if it did not reach a server that could carry it out, or if a
 second time changes nothing: a read, a server-side apply, a delete that names the UID, a create
@@ -47,7 +47,7 @@ _parsed = lru_cache(4)(parsedate_to_datetime)
 
 
 class Retries(Struct, frozen=True):
-    """How patient to be.
+    """How often to repeat a request, and how long to wait.
 
     Args:
         attempts: How often a request is sent at most, the first time included.
@@ -62,7 +62,7 @@ class Retries(Struct, frozen=True):
     server: float = 60.0
 
     def wait_before(self, attempt: int, retry_after: float | None) -> float:
-        """Seconds to wait after an attempt failed, the first of which has the number 1.
+        """Return the seconds to wait after an attempt failed; the first is number 1.
 
         Jitter of plus or minus half keeps many workers that were refused together from coming back
         together. What the server says counts, with a little on top for the same reason.
@@ -115,7 +115,7 @@ class Session:
         repeats: Repeatable = "always",
         largest: int | None = None,
     ) -> Any:
-        """The JSON value that a request to an unquoted path is answered with."""
+        """Return the JSON value that a request to an unquoted path is answered with."""
         headers = {"Accept": accept}
         encoded = None
         if body is not None:
@@ -136,11 +136,10 @@ class Session:
     def stream(
         self, path: str, query: Query, quiet: float, accept: str
     ) -> urllib3.BaseHTTPResponse:
-        """The answer to a GET, while it is coming."""
         return self._answer("GET", path, query, None, {"Accept": accept}, "always", quiet=quiet)[0]
 
     def close(self) -> None:
-        """Ends waits, and closes connections; whoever waits gets a ClusterError."""
+        """End waits and close connections; requests that wait raise a ClusterError."""
         self._stopped.set()
         with self._lock:
             if self._transport is not None:
@@ -158,7 +157,7 @@ class Session:
         largest: int | None = None,
         quiet: float | None = None,
     ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
-        """The answer, below 400, and its body."""
+        """Return the answer, below 400, and its body."""
         url = quote(path, safe="/:~")
         if query:
             url = f"{url}?{_encoded(tuple(query.items()))}"
@@ -221,7 +220,7 @@ class Session:
                 raise ClusterError("Interrupted", "interrupted while waiting", request=request)
 
     def _connected(self, credential: Credential) -> Transport:
-        """Connections that show this credential; new ones only if the certificate is new."""
+        """Return connections that show this credential, old ones if its certificate is the same."""
         pair = credential.certificate, credential.key
         with self._lock:
             if self._transport is None or self._pair != pair:
@@ -241,7 +240,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def steady() -> float:
-    """Seconds of a clock that nobody sets, and that runs on while the machine sleeps."""
+    """Return the seconds of a clock that nobody sets, and that runs on while the machine sleeps."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -257,11 +256,11 @@ class ServerClock:
         self._ahead = time.time() - steady()
 
     def now(self) -> float:
-        """The time, in seconds since 1970; this machine's until the first answer."""
+        """Return the time, in seconds since 1970; this machine's until the first answer."""
         return steady() + self._ahead
 
     def observe(self, date: str, sent: float) -> None:
-        """Learns from the header `Date` of an answer, and when it was requested, by `steady`."""
+        """Learn from the `Date` of an answer, and from when it was requested, by `steady`."""
         try:
             seconds = _parsed(date).timestamp()
         except (TypeError, ValueError):

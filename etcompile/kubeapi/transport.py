@@ -1,4 +1,4 @@
-"""A pool of connections to one API server: TLS, proxies, bytes out and bytes in.
+"""Connect to one API server: TLS, proxies, bytes out and bytes in.
 
 It sends a request once and says how far it came when it failed; whether to send it again is
 decided elsewhere. Redirects are not followed: they would carry the credentials along.
@@ -36,7 +36,7 @@ class NoAnswerError(Exception):
     Attributes:
         reached: Whether the server may have read the request.
         passing: Whether another attempt may fare better.
-        absent: Nobody listens at that address, or no host has that name.
+        absent: No server listens at that address, or no host has that name.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Transport:
         largest: int | None = None,
         quiet: float | None = None,
     ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
-        """Sends a request; the answer, and its body.
+        """Send a request; return the answer and its body.
 
         Args:
             url: The path with its query.
@@ -136,14 +136,14 @@ class Transport:
         return response, data
 
     def close(self) -> None:
-        """Closes the connections that are idle, unless a program's client shares them."""
+        """Close the connections that are idle, unless a program's client shares them."""
         if not self._is_shared:
             self._manager.clear()
         if self._pool is not None:
             self._pool = self._manager.connection_from_url(self._root)
 
     def _unanswered(self, error: Exception) -> NoAnswerError:
-        """How far a request came."""
+        """Explain how far a request came."""
         inner = error
         if isinstance(error, urllib3.exceptions.ProxyError):
             inner = error.original_error
@@ -188,7 +188,7 @@ def _limits(quiet: float) -> urllib3.Timeout:
 
 
 def _host(parts: SplitResult) -> str:
-    """Host and port of a URL; with the port also where the URL leaves it out."""
+    """Return host and port of a URL; with the port also where the URL leaves it out."""
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
     try:
@@ -206,7 +206,7 @@ def _url(text: str) -> SplitResult:
 
 
 def _tls(cluster: KubeCluster, certificate: str, key: str) -> ssl.SSLContext:
-    """The TLS settings; certificates given as text never stay on the disk."""
+    """Return the TLS settings; certificates in a kubeconfig never stay on the disk."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     field = "certificate-authority"
@@ -264,7 +264,7 @@ def _proxied(proxy: str, options: Mapping[str, object]) -> urllib3.PoolManager:
 
 
 def _proxy(access: Access, server: SplitResult) -> str:
-    """The proxy to use: the kubeconfig's, else the environment's; empty for none."""
+    """Return the proxy: the kubeconfig's, else the environment's; empty for none."""
     if access.cluster.proxy_url or not access.context:
         return access.cluster.proxy_url  # a Pod reaches the API server's Service without one
     proxies, host = getproxies_environment(), server.hostname or ""
@@ -276,7 +276,7 @@ def _proxy(access: Access, server: SplitResult) -> str:
 
 
 def _exempt(host: str, port: int, exceptions: str) -> bool:
-    """Whether NO_PROXY names the host, as Go reads it: itself, its domain, or its network."""
+    """Return whether NO_PROXY names a host, its domain or its network, as Go reads it."""
     address = _address(host)
     for entry in filter(None, (part.strip().lower() for part in exceptions.split(","))):
         if entry == "*":
@@ -312,7 +312,7 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _words(error: BaseException) -> str:
-    """What the operating system said, without the names of the library's objects."""
+    """Return what the operating system said, without the names of the library's objects."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno:

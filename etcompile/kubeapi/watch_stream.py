@@ -1,7 +1,7 @@
-"""Changes of objects as they happen, from a resource version on, across broken connections.
+"""Watch objects from a resource version on, across broken connections.
 
-Whoever ends a connection, it is resumed from the last version seen, bookmarks included. Only after
-a version that etcd has compacted away must the caller list again: it alone knows what it held.
+After any interruption it resumes from the last version seen, bookmarks included. Only after a
+version that etcd has compacted away must the caller list again: it alone knows what it held.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Watch(Struct, eq=False, weakref=True):
     response: urllib3.BaseHTTPResponse | None = None
 
     def __iter__(self) -> Iterator[Event]:
-        """The events.
+        """Yield the events.
 
         Raises:
             ClusterError: `expired` when the version is too old and the caller must list again;
@@ -72,7 +72,7 @@ class Watch(Struct, eq=False, weakref=True):
                 self.closed.wait(min(0.1 * 2.0**idle, 5.0))
 
     def close(self) -> None:
-        """Ends the watch, from any thread: the iterator ends without an error."""
+        """End the watch, from any thread: the iterator ends without an error."""
         self.closed.set()
         with self.lock:
             response = self.response
@@ -82,7 +82,7 @@ class Watch(Struct, eq=False, weakref=True):
                 response.shutdown()
 
     def _connection(self, seconds: int) -> Iterator[Event]:
-        """The events of one connection, until it ends in any way."""
+        """Yield the events of one connection, until it ends in any way."""
         query = {
             **self.query,
             "watch": "true",

@@ -48,7 +48,7 @@ class Endpoints:
             do_HEAD = do_GET  # noqa: N815 - http.server's name
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Log nothing: a probe every few seconds is no news."""
+                """Log nothing: probes come every few seconds."""
 
         self._server = http.server.ThreadingHTTPServer((address, port), Handler)
         self._server.daemon_threads = True
@@ -57,6 +57,5 @@ class Endpoints:
         threading.Thread(target=serve, args=(0.5,), name="serving", daemon=True).start()
 
     def close(self) -> None:
-        """Stop answering."""
         self._server.shutdown()
         self._server.server_close()

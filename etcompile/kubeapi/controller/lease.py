@@ -55,7 +55,7 @@ class Lease(Struct):
 
     @property
     def valid(self) -> bool:
-        """Whether this instance may act, now."""
+        """Return whether this instance may act now."""
         return steady() < self._until
 
     def run(self, stop: threading.Event) -> None:

@@ -30,18 +30,17 @@ class WorkQueue:
 
     @property
     def depth(self) -> int:
-        """How many keys wait for a thread; not those that wait for their time."""
+        """Return how many keys wait for a thread; not those that wait for their time."""
         with self._condition:
             return len(self._queued)
 
     @property
     def idle(self) -> bool:
-        """Whether no key waits for a thread, and none is being reconciled."""
+        """Return whether no key waits for a thread, and none is being reconciled."""
         with self._condition:
             return not self._queued and not self._processing
 
     def enqueue(self, key: Key) -> None:
-        """Have a key reconciled."""
         with self._condition:
             if key in self._queued:
                 return
@@ -85,7 +84,7 @@ class WorkQueue:
                 self._plan(key, again)
 
     def close(self) -> None:
-        """Let all waiting threads go."""
+        """Release all waiting threads."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
