@@ -1,73 +1,44 @@
 """A compilation and a cluster to a proposal: what `diff` shows, and `apply` and `delete` do."""
 
-import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Any
 
 from msgspec import structs
 
 from etcompile.compiler import Compilation
-from etcompile.compiler.stored import StoredJobError
-from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import Diagnostic, RefusedError, Severity, codes, diagnose
 from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.names import is_label
-from etcompile.k8s.objects import Object, is_true, status_of
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.protocol import STORED_JOB, hosts_name, status_name
+from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_identity import is_only_another_run
-from etcompile.model.run_record import read_record
-from etcompile.operations.declarations import declarations
-from etcompile.plan import applysets
-from etcompile.plan.applysets import (
-    SET,
-    SOURCE,
-    belonging,
-    of_other_set,
-    orphan_job,
-    other_repository,
-    other_set,
-)
-from etcompile.plan.owners import is_member, names_of_config, other_job, run_of
-from etcompile.plan.planner import ADOPT, PRUNE, Watched, plan
-from etcompile.plan.quotas import within_quotas
-from etcompile.plan.removal import EMPTY_INVENTORY, removal
-from etcompile.plan.schedule import ring
+from etcompile.operations.snapshot import read_live, unread_keys
+from etcompile.plan.applysets import of_other_set, other_repository, other_set
+from etcompile.plan.mounts import endangered
+from etcompile.plan.owners import is_member, names_of_config, other_job
+from etcompile.plan.planner import ADOPT, PRUNE, arranged, decided
+from etcompile.plan.quotas import filled, within_quotas
+from etcompile.plan.removal import EMPTY_INVENTORY, removable, removal
+from etcompile.plan.schedule import Draft, ring
 from etcompile.plan.scope import Rights, targeted, unknown_targets
 from etcompile.plan.step import (
     IDLE,
     REMOVES,
     JobSet,
-    ObjectKey,
     ObjectRef,
-    Reason,
-    Remedy,
+    Plan,
     Step,
     deletion,
     reference,
     unmanaged,
 )
 from etcompile.rollout.dryrun import DryRun
-from etcompile.rollout.inventory import members_left, seen_version
-from etcompile.rollout.live import (
-    Live,
-    Orphan,
-    belongings,
-    cluster_identity,
-    inventory_of,
-    is_covered,
-    live_object,
-    orphans,
-    parents,
-    pods_of,
-)
-from etcompile.rollout.machine.messages import Key, Proposal
-from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
+from etcompile.rollout.inventory import seen_version
+from etcompile.rollout.live import Orphan, belongings, cluster_identity, inventory_of, pods_of
+from etcompile.rollout.machine.messages import Proposal, ProposedJob
 from etcompile.several import several
 from etcompile.status import AnotherJobError, NoSuchJobError, find_job
-from etcompile.status.job_status import is_config
 
 
 class ImpossibleError(RefusedError):
@@ -117,56 +88,6 @@ def acyclic(proposal: Proposal) -> Proposal:
     return proposal
 
 
-def note(value: Object, seen: dict[Key, ObjectState]) -> None:
-    """Notes how far a live object is, if its kind has a rule for that."""
-    if has_rule(value["kind"]):
-        ref = reference(value)
-        seen[ref.api_version, ref.kind, ref.namespace, ref.name] = object_state(value)
-
-
-class _Inventories:
-    """The ApplySets of the jobs of a compilation.
-
-    Attributes:
-        ids: Their ids by job, also of those that are still to be created.
-        parents: By job, the parents of those that exist.
-        runs: By job, the spec hashes of the runs that it declares.
-        watched: By job, what a watcher has written.
-    """
-
-    def __init__(self, compilation: Compilation, live: Live) -> None:
-        jobs = {group.title: group for group in compilation.groups if group.name}
-        refs = {
-            title: applysets.parent(group.name or "", group.namespace or live.namespace)
-            for title, group in jobs.items()
-        }
-        self.ids = {title: applysets.applyset_id(ref) for title, ref in refs.items()}
-        names = {
-            title: (
-                structs.replace(refs[title], name=status_name(group.name or "")),
-                structs.replace(refs[title], name=hosts_name(group.name or ""))
-                if group.listed
-                else None,
-            )
-            for title, group in jobs.items()
-        }
-        written = filter(None, itertools.chain.from_iterable(names.values()))
-        maps = live.get([*refs.values(), *written])
-        existing = {reference(value).key: value for value in maps}
-        self.runs = {title: frozenset(map(run_of, group.objects)) for title, group in jobs.items()}
-        self.watched = {}
-        for title, own in names.items():
-            status, hosts = (existing.get(ref.key) if ref else None for ref in own)
-            record = read_record((status or {}).get("data") or {})
-            is_over = record is not None and record.ended and record.run in self.runs[title]
-            self.watched[title] = Watched(hosts, record if is_over else None)
-        self.parents = {
-            title: existing[ref.key]
-            for title, ref in refs.items()
-            if ref.key in existing and applysets.is_parent(existing[ref.key], ref)
-        }
-
-
 def apply_proposal(
     compilation: Compilation,
     cluster: Cluster,
@@ -188,159 +109,87 @@ def apply_proposal(
         ImpossibleError: the compilation has errors, an object has no name, a target is no object
             of the plan, or objects wait for each other.
     """
-    problems = [
-        problem for problem in compilation.diagnostics if problem.severity is Severity.ERROR
-    ]
-    problems = problems or [
-        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
-        for value in compilation.in_order()
-        if not value["metadata"].get("name")
-    ]
-    if problems:
-        raise ImpossibleError(problems)
+    if refused := _without_names(compilation):
+        raise ImpossibleError(refused)
     rights, targets = rights or Rights(), several(targets)
-    live = Live(cluster)
-    sets = _Inventories(compilation, live)
-    now = cluster.now()
-    versions = {title: seen_version(sets.parents.get(title), now) for title in sets.ids if title}
+    snapshot = read_live(compilation, cluster, rights, job_set)
+    matching = snapshot.matching
     server = DryRun(cluster)
-    beyond: dict[ObjectKey, Object] = {}
-    seen: dict[Key, ObjectState] = {}
-    proposed = plan(
-        declarations(compilation, sets.ids, generated=True),
-        _once(live, sets, compilation, seen, beyond),
-        rights,
-        context=cluster.context or cluster.server,
-        namespace=cluster.namespace,
-        ask=server.ask,
-        read_pods=partial(pods_of, cluster),
-        watched=sets.watched,
-        now=now,
-    )
-    steps = [*proposed.steps]
-    if not rights.adopt:
-        steps += (
-            of_other_set(reference(parent), title, other)
-            for title, parent in sets.parents.items()
-            if title is not None and (other := other_set(parent, job_set))
-        )
-        steps += _operated(compilation, cluster, problems)
-    members: dict[str, tuple[ObjectRef, ...]] = {}
+    answers = server.ask([*matching.differences.values()])
+    drafts = decided(matching, answers, snapshot.watched, snapshot.now)
+    steps = [*arranged(matching, drafts, _users(cluster, drafts)), *snapshot.refused]
+    left: list[Orphan] = []
     if job_set is not None and job_set.whole:
-        names = [(group.namespace, group.name) for group in compilation.groups if group.name]
-        # A document that is left to its own controller is not gone.
-        names += [(document.namespace, document.name or "") for document in compilation.skipped]
-        jobs = {(namespace or live.namespace, name) for namespace, name in names}
-        left = orphans(cluster, job_set, jobs, [live.namespace, *(where for where, _ in jobs)])
-        for orphan in left if not rights.adopt else ():
-            if origin := other_repository(orphan.inventory, job_set):
-                words = f"its job is from {origin}, another repository of the name {job_set.owner}"
-                steps.append(unmanaged(deletion(orphan.inventory), words, ADOPT))
-                left = [other for other in left if other is not orphan]
+        others, left = _of_other_repositories(snapshot.orphans, job_set, rights)
         # Those that act come first, in either part.
-        steps += _orphaned(cluster, left, rights, job_set)
+        steps += (*others, *_orphaned(cluster, left, rights, job_set))
         steps.sort(key=lambda step: step.action in IDLE)
-        members = {
-            orphan.title: tuple(reference(value) for value in orphan.objects if is_member(value))
-            for orphan in left
-        }
-        problems += _moved(sets, job_set, jobs, cluster, rights)
-        job_set = structs.replace(job_set, orphans=tuple(members))
-        beyond |= {reference(value).key: value for orphan in left for value in orphan.objects}
-        versions |= {orphan.title: seen_version(orphan.inventory, now) for orphan in left}
-    problems += _only_renamed(steps)
-    with suppress(ClusterError):  # a user may not be allowed to read the version
-        declared = compilation.settings.kubernetes_version
-        if compilation.declares_version and not cluster.version().startswith(f"v{declared}."):
-            facts = {"declared": declared, "server": cluster.version()}
-            problems.append(diagnose(codes.SERVER_VERSION, None, **facts))
-    proposed = structs.replace(
-        proposed, steps=tuple(steps), cluster=cluster_identity(cluster), job_set=job_set
+        job_set = structs.replace(job_set, orphans=tuple(orphan.title for orphan in left))
+    where = cluster.context or cluster.server
+    proposed = Plan(
+        tuple(steps),
+        context=where,
+        namespace=cluster.namespace,
+        cluster=cluster_identity(cluster),
+        job_set=job_set,
     )
-    replaced = [step.ref for step in proposed.steps if step.action == "replace"]
-    ending = {reference(value).key: value for value in live.get(replaced)}
-    proposed = within_quotas(proposed, beyond | ending, partial(quotas, cluster))
-    if server.denied:
-        where = cluster.context or cluster.server
-        facts = {"cluster": where, "problem": server.denied}
-        problems.insert(0, diagnose(codes.ADMISSION_NOT_ASKED, None, **facts))
+    denied = diagnose(codes.ADMISSION_NOT_ASKED, None, cluster=where, problem=server.denied)
+    diagnostics = (
+        *([denied] if server.denied else []),
+        *snapshot.diagnostics,
+        *_only_renamed(steps),
+        *_other_version(compilation, cluster),
+    )
+    live = {key: each.live for key, each in matching.differences.items()} | matching.undeclared
+    live |= {reference(value).key: value for orphan in left for value in orphan.objects}
+    proposed = within_quotas(proposed, live, quotas(cluster, proposed))
     if unknown := unknown_targets(proposed, targets):
         raise ImpossibleError(unknown)
     proposed = targeted(proposed, targets)
-    # What the ApplySets of orphans still have once the plan is done.
     removed = {step.ref for step in proposed.steps if step.action in REMOVES}
-    orphaned = {job: [ref for ref in refs if ref not in removed] for job, refs in members.items()}
+    orphaned = {
+        orphan.title: ProposedJob(
+            remaining=[ref for ref in _members(orphan.objects) if ref not in removed],
+            version=seen_version(orphan.inventory, snapshot.now),
+        )
+        for orphan in left
+    }
     secrets = [value for value in compilation.in_order() if value["kind"] == "Secret"]
+    pairs = zip(matching.differences.values(), answers, strict=True)
     return acyclic(
         Proposal(
             plan=proposed,
             rights=rights,
+            jobs=snapshot.jobs | orphaned,
             secrets={reference(value): value for value in secrets},
-            deciding={group.title: group.deciding for group in compilation.groups if group.title},
-            runs={job: runs for job, runs in sets.runs.items() if job},
-            ended={job: of.ended for job, of in sets.watched.items() if job and of.ended},
-            seen=seen,
-            remaining={**members_left(proposed), **orphaned},
-            accepted=frozenset(server.accepted),
-            versions=versions,
-            diagnostics=tuple(problems),
+            states=snapshot.states,
+            accepted=frozenset(
+                difference.ref for difference, answer in pairs if answer and answer.accepted
+            ),
+            diagnostics=diagnostics,
         )
     )
 
 
-def _once(
-    live: Live,
-    sets: _Inventories,
-    compilation: Compilation,
-    seen: dict[Key, ObjectState],
-    beyond: dict[ObjectKey, Object],
-) -> Iterator[Object]:
-    """The live objects: those of the desired names, and members of the inventories beyond.
-
-    While they pass, it notes how far the first are, and collects the others.
-    """
-    refs: list[ObjectRef] = []
-    for value in compilation.in_order():
-        refs.append(reference(value))
-        # A job of another kind may have the name, and its ConfigMap another one.
-        refs += [structs.replace(refs[-1], name=name) for name in names_of_config(value)]
-    refs += [reference(value) for group in compilation.groups for value in group.generated]
-    refs = [ref for ref in dict.fromkeys(refs) if ref.name]
-    for value in live.get(refs):
-        note(value, seen)
-        yield value
-    declared = {ref.key_in(live.namespace) for ref in refs}
-    for parent in sets.parents.values():
-        for value in live.members(parent):
-            ref = reference(value)
-            if ref.key_in(live.namespace) not in declared:
-                beyond[ref.key] = value
-                yield value
+def _without_names(compilation: Compilation) -> list[Diagnostic]:
+    """Return the errors of a compilation, or one for each object without a name."""
+    errors = [each for each in compilation.diagnostics if each.severity is Severity.ERROR]
+    return errors or [
+        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
+        for value in compilation.in_order()
+        if not value["metadata"].get("name")
+    ]
 
 
-def _moved(
-    sets: _Inventories,
-    job_set: JobSet,
-    declared: Collection[tuple[str, str]],
-    cluster: Cluster,
-    rights: Rights,
-) -> Iterator[Diagnostic]:
-    """A warning for jobs that leave another set, with those that stay in it unobserved."""
-    sources: dict[str, str] = {}
-    for parent in sets.parents.values():
-        labels, annotations = belonging(parent)
-        if rights.adopt or not other_set(parent, job_set):
-            sources[labels.get(SET, job_set.id)] = annotations.get(SOURCE, "")
-    sources.pop(job_set.id, None)
-    places = [cluster.namespace, *(where for where, _ in declared)]
-    for label, source in sources.items():
-        jobs = [
-            orphan_job(parent, declared)
-            for parent in parents(cluster, label, places)
-            if is_covered(parent, places)
-        ]
-        left = ", ".join("/".join(job) for job in sorted(filter(None, jobs))) or "none"
-        yield diagnose(codes.SET_CHANGED, None, former=source, set=job_set.source, jobs=left)
+def _users(cluster: Cluster, drafts: Iterable[Draft]) -> dict[str, list[Object]]:
+    """Read the Pods that may use what drafts destroy, by namespace."""
+    places = endangered(drafts, cluster.namespace)
+    return {namespace: [*pods_of(cluster, namespace)] for namespace in places}
+
+
+def _members(values: Iterable[Object]) -> Iterator[ObjectRef]:
+    """Yield those of the objects of a job that are members of its ApplySet."""
+    return (reference(value) for value in values if is_member(value))
 
 
 def _only_renamed(steps: Iterable[Step]) -> Iterator[Diagnostic]:
@@ -356,94 +205,63 @@ def _only_renamed(steps: Iterable[Step]) -> Iterator[Diagnostic]:
         yield diagnose(codes.ONLY_ANOTHER_RUN, None, jobs=jobs)
 
 
-def _operated(
-    compilation: Compilation, cluster: Cluster, problems: list[Diagnostic]
-) -> Iterator[Step]:
-    """The refusals of jobs that an operator in the cluster runs under the same name."""
-    unread: set[str] = set()
-    for group in compilation.groups:
-        if group.origin is None:
-            continue
-        data = group.origin.source.data
-        if any(value["kind"] == data["kind"] for value in group.objects):
-            continue  # the job's own Pods want it there, and no operator runs it
-        where = group.namespace or cluster.namespace
+def _other_version(compilation: Compilation, cluster: Cluster) -> Iterator[Diagnostic]:
+    """Warn if the jobs were compiled for another version of Kubernetes than the server's."""
+    with suppress(ClusterError):  # a user may not be allowed to read the version
+        declared = compilation.settings.kubernetes_version
+        if compilation.declares_version and not cluster.version().startswith(f"v{declared}."):
+            facts = {"declared": declared, "server": cluster.version()}
+            yield diagnose(codes.SERVER_VERSION, None, **facts)
+
+
+def quotas(cluster: Cluster, plan: Plan) -> dict[str, Sequence[Object]]:
+    """Read the ResourceQuotas of the namespaces that a plan fills; none that may not be read."""
+    result: dict[str, Sequence[Object]] = {}
+    for namespace in filled(plan):
         try:
-            resource = cluster.served(data["apiVersion"].rpartition("/")[0], data["kind"])
-            if resource is None:
-                continue
-            live = cluster.get(resource, group.name or "", where)
+            result[namespace] = cluster.list(
+                cluster.resource("v1", "ResourceQuota"), namespace
+            ).items
         except ClusterError as error:
-            if error.status != 403:
+            if error.status not in (403, 404):
                 raise
-            if data["kind"] not in unread:
-                unread.add(data["kind"])
-                facts = {"kind": data["kind"], "problem": str(error)}
-                problems.append(diagnose(codes.OPERATOR_UNREAD, None, **facts))
-            continue
-        if live is None:
-            continue
-        status, ends = status_of(live), ("Succeeded", "Failed", "Complete")
-        if status.get("phase") in ends or any(is_true(status, end) for end in ends):
-            continue  # its operator starts no more Pods
-        ref = ObjectRef(resource.api_version, resource.kind, where, group.name or "")
-        why = Reason(
-            f"the cluster has a {resource.kind} of this name, whose operator would run the same"
-            " job",
-            Remedy(
-                "adopt",
-                f"etcompile migrate --from-cluster {resource.kind}/{group.name} -n {where} says how"
-                " to hand it over; give --adopt once no operator runs it",
-            ),
-        )
-        yield Step("conflict", ref, (why,), job=group.title, needs="adopt")
+            result[namespace] = ()
+    return result
 
 
-def _unread_keys(cluster: Cluster, title: str, values: Iterable[Any]) -> Iterator[Step]:
-    """Yield a step that names the generated key pair of a job, if the user may not read it."""
-    for config in values:
-        ssh = None
-        with suppress(StoredJobError):
-            ssh = StoredRun(config).job.credentials if is_config(config) else None
-        if ssh is not None and ssh.owned:
-            ref = ObjectRef("v1", "Secret", config["metadata"]["namespace"], ssh.secret)
-            try:
-                live_object(cluster, ref, metadata_only=True)
-            except ClusterError as error:
-                if error.status != 403:
-                    raise
-                words = "you are not allowed to read secrets: if it exists, it is left"
-                yield unmanaged(Step("unmanaged", ref, job=title), words)
-
-
-def quotas(cluster: Cluster, namespace: str) -> Sequence[Object]:
-    """Return the ResourceQuotas of a namespace; none where they may not be read."""
-    try:
-        return cluster.list(cluster.resource("v1", "ResourceQuota"), namespace).items
-    except ClusterError as error:
-        if error.status not in (403, 404):
-            raise
-        return []
+def _of_other_repositories(
+    orphans: Sequence[Orphan], job_set: JobSet, rights: Rights
+) -> tuple[list[Step], list[Orphan]]:
+    """Leave the orphans of another repository alone, which only has the name of this one."""
+    steps: list[Step] = []
+    left: list[Orphan] = []
+    for orphan in orphans:
+        if not rights.adopt and (origin := other_repository(orphan.inventory, job_set)):
+            words = f"its job is from {origin}, another repository of the name {job_set.owner}"
+            steps.append(unmanaged(deletion(orphan.inventory), words, ADOPT))
+        else:
+            left.append(orphan)
+    return steps, left
 
 
 def _orphaned(
     cluster: Cluster, left: Sequence[Orphan], rights: Rights, job_set: JobSet
 ) -> list[Step]:
-    """What to do about the objects of jobs that are not declared any more."""
+    """Decide what to do about the objects of jobs that are not declared any more."""
     reason = f"its job is no longer in {job_set.source}"
-    steps = removal(
+    drafts = removable(
         [(orphan.title, value) for orphan in left for value in orphan.objects],
         adopt=rights.adopt,
         applied={orphan.title for orphan in left},
         reason=reason,
-        namespace=cluster.namespace,
-        read_pods=partial(pods_of, cluster) if rights.prune else None,
-    ).steps
+    )
+    pods = _users(cluster, drafts) if rights.prune else {}
+    steps = removal(drafts, pods, cluster.namespace)
     # An apply that was killed may have deleted the members and not the inventory.
     empty = [orphan.inventory for orphan in left if not orphan.objects]
     steps = (*steps, *(deletion(inventory, EMPTY_INVENTORY) for inventory in empty))
     for orphan in left:
-        steps += tuple(_unread_keys(cluster, orphan.title, orphan.objects))
+        steps += tuple(unread_keys(cluster, orphan.title, orphan.objects))
     if rights.prune:
         refused = {"action": "unmanaged", "needs": None, "after": ()}
         return [structs.replace(step, **refused) if step.needs else step for step in steps]
@@ -501,9 +319,9 @@ def delete_proposal(
         parent = inventory_of(cluster, name, where)
         versions[title] = seen_version(parent, cluster.now())
         mine = [(title, value) for value in belongings(cluster, name, where)]
-        extra += _unread_keys(cluster, title, (value for _, value in mine))
+        extra += unread_keys(cluster, title, (value for _, value in mine))
         live += mine
-        members[title] = [reference(value) for _, value in mine if is_member(value)]
+        members[title] = [*_members(value for _, value in mine)]
         if parent is not None:
             if compilation and not adopt and (other := other_set(parent, job_set)):
                 extra.append(of_other_set(reference(parent), title, other))
@@ -534,20 +352,21 @@ def delete_proposal(
             foreign.append(diagnose(codes.FOREIGN_OBJECT, None, object=ref, **facts))
     if foreign:
         raise ImpossibleError(foreign, CONFLICT)
-    proposed = removal(
+    drafts = removable(
         live,
         adopt=adopt,
         applied=applied,
         declared={reference(value).key_in(cluster.namespace) for value in compiled},
-        context=cluster.context or cluster.server,
-        namespace=cluster.namespace,
-        read_pods=partial(pods_of, cluster),
     )
-    proposed = structs.replace(proposed, steps=(*proposed.steps, *extra))
-    stays = {step.ref for step in proposed.steps if step.action == "unmanaged"}
+    steps = (*removal(drafts, _users(cluster, drafts), cluster.namespace), *extra)
+    stays = {step.ref for step in steps if step.action == "unmanaged"}
     return Proposal(
-        plan=proposed,
+        plan=Plan(steps, context=cluster.context or cluster.server),
         rights=Rights(adopt=adopt, prune=True),
-        remaining={title: [ref for ref in refs if ref in stays] for title, refs in members.items()},
-        versions=versions,
+        jobs={
+            title: ProposedJob(
+                remaining=[ref for ref in refs if ref in stays], version=versions[title]
+            )
+            for title, refs in members.items()
+        },
     )

@@ -35,9 +35,9 @@ from etcompile.plan.quotas import within_quotas
 from etcompile.plan.removal import restart
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import ObjectRef, Plan, reference
-from etcompile.rollout import Proposal
 from etcompile.rollout.inventory import seen_version
 from etcompile.rollout.live import Live, belongings, inventory_of
+from etcompile.rollout.machine.messages import Proposal, ProposedJob
 from etcompile.status import Seen
 from etcompile.status.job_status import is_config
 
@@ -94,9 +94,8 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
     )
     whole = Plan((*removed.steps, *created.steps), namespace=cluster.namespace)
     ending = {ref.key: value for ref, value in live.items()}
-    checked = {
-        step.id: step for step in within_quotas(whole, ending, partial(quotas, cluster)).steps
-    }
+    within = within_quotas(whole, ending, quotas(cluster, whole))
+    checked = {step.id: step for step in within.steps}
     created = structs.replace(created, steps=tuple(checked[step.id] for step in created.steps))
     changing = {
         step.ref for part in plans for step in part.steps if step.action in ("delete", "create")
@@ -111,10 +110,14 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         rights=Rights(adopt=adopt, prune=True),
         before=(removed, forgotten) if records else (removed,),
         pause=_NOTICED if records else 0.0,
-        deciding={title: backend.deciding(run.job)},
-        runs={title: frozenset({run.spec_hash})},
-        remaining={title: members},
-        versions={title: version},
+        jobs={
+            title: ProposedJob(
+                deciding=backend.deciding(run.job),
+                runs=frozenset({run.spec_hash}),
+                remaining=members,
+                version=version,
+            )
+        },
     )
 
 

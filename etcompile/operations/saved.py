@@ -1,6 +1,6 @@
 """A plan that `etcompile diff --plan` wrote: read again, and compared with the cluster of now."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from etcompile.diagnostics import Location, codes, diagnose
 from etcompile.exitcodes import CONFLICT
@@ -8,19 +8,17 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
 from etcompile.kubeapi.kubeconfig import ApiClient
 from etcompile.load import access, parse
-from etcompile.operations.cluster_plan import ImpossibleError, acyclic, note
+from etcompile.operations.cluster_plan import ImpossibleError, acyclic
 from etcompile.plan.applysets import PART_OF
+from etcompile.plan.matching import difference, unchanged
 from etcompile.plan.plan_file import PlanError, read_plan
-from etcompile.plan.planner import matched
+from etcompile.plan.planner import resolved
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import REMOVES, ObjectKey, Plan, Step, reference
 from etcompile.rollout.dryrun import DryRun
 from etcompile.rollout.live import Live, cluster_identity, is_same_cluster
 from etcompile.rollout.machine.messages import Proposal
-
-if TYPE_CHECKING:
-    from etcompile.rollout.machine.messages import Key
-    from etcompile.rollout.machine.reasons import ObjectState
+from etcompile.rollout.machine.reasons import states
 
 _ANYTHING = Rights(replace=True, adopt=True, prune=True, take_ownership=frozenset("*"))
 
@@ -76,10 +74,8 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
         words = f"it was made for another cluster than the one of {where}"
         raise _unusable(Location(file, 1), words, "make a plan for this cluster")
     live: dict[ObjectKey, Object] = {}
-    seen: dict[Key, ObjectState] = {}
     steps = [step for step in saved.steps if step.action not in ("wait", "unmanaged")]
     for value in Live(cluster).get([step.ref for step in steps]):
-        note(value, seen)
         live[reference(value).key_in(cluster.namespace)] = value
     # These were being deleted when the plan was made, and may be gone by now.
     gone = {step.ref for step in saved.steps if step.until == "gone"}
@@ -92,7 +88,7 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
             diagnostics.append(diagnose(codes.CHANGED_WORLD, None, **facts))
     if diagnostics:
         raise ImpossibleError(diagnostics, CONFLICT)
-    return acyclic(Proposal(plan=saved, rights=rights, seen=seen))
+    return acyclic(Proposal(plan=saved, rights=rights, states=states(live.values())))
 
 
 def _difference(step: Step, now: Object | None, server: DryRun) -> str | None:
@@ -113,7 +109,11 @@ def _difference(step: Step, now: Object | None, server: DryRun) -> str | None:
     # into an ApplySet.
     path = ("metadata", "labels", PART_OF)
     label = next((str(change.after) for change in step.changes if change.steps == path), None)
-    again = matched(step.manifest, now, step.ref, _ANYTHING, label, {label or ""}, server.ask)
+    seeming = difference(step.manifest, now, step.ref, _ANYTHING, label)
+    if seeming is None:
+        again = unchanged(now, step.ref)
+    else:
+        again = resolved(seeming, server.ask([seeming])[0], _ANYTHING, {label or ""})
     if (again.action, _fields(again)) == (step.action, _fields(step)):
         return None
     return f"it has changed, and the same {step.action} would do something else now"

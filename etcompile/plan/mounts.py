@@ -6,30 +6,36 @@ ConfigMap is deleted at once, and the Pods of another job that name it cannot st
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
-from etcompile.k8s import pods
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import mapping_at
+from etcompile.k8s.pods import has_ended
 from etcompile.k8s.references import references
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.naming import some
 from etcompile.plan.schedule import Draft
-from etcompile.plan.step import DESTROYS, ObjectKey, Reason, conflict
+from etcompile.plan.step import DESTROYS, ObjectKey, Reason, Step, conflict
 
 _CLAIM = "PersistentVolumeClaim"
 _SHARED = frozenset({"ConfigMap", _CLAIM, "Secret", "ServiceAccount"})
 """The kinds of objects that Pods of several jobs may use."""
 
-ReadPods = Callable[[str], Iterable[Object]]
-"""Reads all Pods of a namespace."""
+
+def endangered(drafts: Iterable[Draft], namespace: str) -> set[str]:
+    """Return the namespaces whose Pods may use what the drafts destroy."""
+    return {draft.step.ref.namespace or namespace for draft in drafts if _is_shared(draft.step)}
+
+
+def _is_shared(step: Step) -> bool:
+    return step.action in DESTROYS and step.ref.kind in _SHARED and not step.needs
 
 
 def held(
     drafts: Sequence[Draft],
-    read_pods: ReadPods,
+    pods: Mapping[str, Iterable[Object]],
     namespace: str,
     jobs: Mapping[ObjectKey, str | None],
 ) -> list[Draft]:
@@ -39,6 +45,7 @@ def held(
     and a new Pod would need the new claim, which waits for the old Pod to be gone.
 
     Args:
+        pods: By namespace, all Pods.
         jobs: The declared objects, each with its job: Pods of the same job do not count.
     """
     going = {
@@ -51,11 +58,11 @@ def held(
     result = []
     for draft in drafts:
         step, ref = draft.step, draft.step.ref
-        if step.action in DESTROYS and ref.kind in _SHARED and not step.needs:
+        if _is_shared(step):
             where = ref.namespace or namespace
             if where not in users:
                 users[where] = defaultdict(list)
-                for pod in read_pods(where):
+                for pod in pods.get(where, ()):
                     for used in {(used.kind, used.name) for used in references(pod)}:
                         users[where][used].append(pod)
             is_replaced = ref.kind == _CLAIM and step.action == "replace"
@@ -67,7 +74,7 @@ def held(
                 own = key in going or jobs.get(key, "") == step.job
                 own = own or (mapping_at(pod, ("metadata", "labels")).get(JOB_LABEL) == job != "")
                 is_scheduled = is_replaced and pod["spec"].get("nodeName")
-                if is_scheduled or not (own or (ref.kind != _CLAIM and pods.has_ended(pod))):
+                if is_scheduled or not (own or (ref.kind != _CLAIM and has_ended(pod))):
                     names.append(name)
             if names:
                 reason = Reason(_reason(names, is_replaced=is_replaced))

@@ -1,38 +1,41 @@
 """Desired and live objects to a plan: what to do about each, why, and in what order.
 
-`comparison` says which fields seem to differ, the API server which of them it would change (`Ask`).
-What is declared, what exists, whose it is, and what the API server accepts decide the action: the
-rules are tried in order, and the first that applies decides. `schedule` says what waits for what.
+`matching` says which fields seem to differ, the API server which of them it would change. What is
+declared, what exists, whose it is, and what the API server accepts decide the action: the rules are
+tried in order, and the first that applies decides. `schedule` says what waits for what.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
-from etcompile.k8s import pods
-from etcompile.k8s.managedfields import Ownership, last_written, ownership
-from etcompile.k8s.objects import Object, is_going, what_keeps
+from etcompile.k8s.managedfields import Ownership, last_written
+from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.path import keyed, mapping_at, overlap
-from etcompile.model.protocol import JOB_LABEL, MANAGER, ROLE_LABEL, is_config
+from etcompile.model.protocol import JOB_LABEL, ROLE_LABEL
 from etcompile.model.run_record import RunRecord
 from etcompile.plan import owners
-from etcompile.plan.applysets import INVENTORY_ID, PART_OF
-from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.field_values import ABSENT, Raw
-from etcompile.plan.ignore_differences import as_live
-from etcompile.plan.mounts import ReadPods, held
+from etcompile.plan.matching import (
+    Difference,
+    Matching,
+    created,
+    difference,
+    manifest_of,
+    unchanged,
+)
+from etcompile.plan.mounts import held
 from etcompile.plan.schedule import DRAIN, Draft, host_names, hosts_in, in_turn, ordered
 from etcompile.plan.scope import Rights, is_named
 from etcompile.plan.step import (
     IDLE,
-    MISSING,
     Action,
     Declared,
     FieldChange,
     How,
     Need,
-    ObjectKey,
     ObjectRef,
     Plan,
     Reason,
@@ -40,7 +43,6 @@ from etcompile.plan.step import (
     Step,
     conflict,
     deletion,
-    has_values,
     masked,
     reference,
     unmanaged,
@@ -67,28 +69,6 @@ class Watched(Struct, frozen=True):
     ended: RunRecord | None = None
 
 
-_UNWATCHED: Mapping[str | None, Watched] = {}
-
-
-class Difference(Struct, frozen=True):
-    """An object that exists and that seems to differ from what is declared.
-
-    Args:
-        desired: What is to be applied: as declared, but for fields that stay as they are.
-        inventory: The id of the ApplySet that it should be in; None for none.
-        owned: Who owns the live object's fields; None if that is a declaration, too.
-    """
-
-    ref: ObjectRef
-    declared: Object
-    desired: Object
-    live: Object
-    inventory: str | None
-    places: tuple[Raw, ...]
-    owned: Ownership | None
-    job: str | None = None
-
-
 class Answer(Struct, frozen=True):
     """What the API server says about a difference.
 
@@ -105,63 +85,74 @@ class Answer(Struct, frozen=True):
     immutable: tuple[str, ...] = ()
 
 
-Ask = Callable[[Sequence[Difference]], Iterable[Answer | None]]
-"""Asks the API server about differences; None for those that it says nothing about."""
-
-
 def plan(
     desired: Iterable[Declared],
     live: Iterable[Object],
     rights: Rights | None = None,
     *,
     against: str = "cluster",
-    context: str | None = None,
     namespace: str = "default",
-    ask: Ask | None = None,
-    read_pods: ReadPods | None = None,
-    watched: Mapping[str | None, Watched] = _UNWATCHED,
-    now: float = 0.0,
+    pods: Mapping[str, Iterable[Object]] = MappingProxyType({}),
 ) -> Plan:
-    """The plan that makes live objects what is desired.
+    """Plan what makes live objects what is desired, without asking an API server.
 
     Args:
-        live: The live ones, in any order: those of the same names as the desired ones, and the
-            members of the inventories.
-        ask: Asks the API server which differences it would change; None without a cluster.
-        read_pods: Reads the Pods that may use what is destroyed; None without a cluster.
-        watched: By job, what a watcher has written.
-        now: The time by the API server's clock, in seconds since 1970.
+        live: Those of the same names as the desired ones, and the members of the inventories.
+        pods: By namespace, the Pods that may use what the plan destroys.
 
     Returns:
         The plan. Steps that wait for each other in a ring (`schedule.ring`) are in no order.
     """
-    rights = rights or Rights()
-    groups = list(desired)
-    wanted: dict[ObjectKey, tuple[Object, Declared]] = {}
+    matching = Matching(desired, rights or Rights(), namespace)
+    for value in live:
+        matching.add(value)
+    steps = arranged(matching, decided(matching), pods)
+    return Plan(steps, against, namespace=namespace if against == "cluster" else None)
+
+
+def decided(
+    matching: Matching,
+    answers: Iterable[Answer | None] | None = None,
+    watched: Mapping[str | None, Watched] = MappingProxyType({}),
+    now: float = 0.0,
+) -> list[Draft]:
+    """Decide what to do about each object.
+
+    Args:
+        answers: What the API server says about each difference; None without a cluster.
+        watched: By job, what a watcher has written.
+        now: The time by the API server's clock, in seconds since 1970.
+    """
+    rights, others = matching.rights, matching.other_jobs
+    differences = matching.differences
+    resolutions = {
+        key: resolved(seeming, answer, rights, matching.inventories)
+        for (key, seeming), answer in zip(
+            differences.items(), answers or [None] * len(differences), strict=True
+        )
+    }
     runs: dict[tuple[str | None, str], frozenset[str]] = {}
-    for group in groups:
-        for value in group.objects:
-            wanted[reference(value).key_in(namespace)] = (value, group)
-            if group.listed and value["kind"] == "Pod":
-                runs[group.job, owners.run_of(value)] = group.listed
-    inventories = frozenset(group.inventory for group in groups if group.inventory)
-    matched = _matched(wanted, live, rights, namespace, inventories, ask)
-    drain = DRAIN if rights.drain is None else rights.drain
-    titles = {group.inventory: group.job for group in groups if group.inventory}
     drafts: list[Draft] = []
-    for key, (value, group) in wanted.items():
-        steps = matched.steps.get(key) or [created(value, reference(value))]
+    for key, (value, group) in matching.desired.items():
+        if group.listed and value["kind"] == "Pod":
+            runs[group.job, owners.run_of(value)] = group.listed
+        if key in resolutions:
+            steps = [resolutions[key]]
+        else:
+            steps = matching.steps.get(key) or [created(value, reference(value))]
         record = watched.get(group.job, Watched()).ended
         if record and owners.run_of(value) and steps[-1].action == "create":
             why = f"its run has {record.phase.lower()}; `etcompile restart` runs it again"
             steps = [unmanaged(steps[-1], why)]
         for step in steps:
-            if group.job in matched.others and step.action == "wait":
+            if group.job in others and step.action == "wait":
                 continue
             placed = structs.replace(step, job=group.job, origin=group.origin)
-            drafts.append(Draft(_of_another(placed, matched.others), value))
-    for value in matched.left.values():
-        step = left_over(value, rights, inventories)
+            drafts.append(Draft(_of_another(placed, others), value))
+    drain = DRAIN if rights.drain is None else rights.drain
+    titles = {group.inventory: group.job for group in matching.groups if group.inventory}
+    for value in matching.undeclared.values():
+        step = left_over(value, rights, matching.inventories)
         metadata = value["metadata"]
         name, where = (metadata.get("labels") or {}).get(JOB_LABEL), metadata.get("namespace")
         labelled = f"{where}/{name}" if where and name else name
@@ -170,98 +161,29 @@ def plan(
         role = mapping_at(value, ("metadata", "labels")).get(ROLE_LABEL)
         if role in runs.get((job, owners.run_of(value)), ()):
             hosts = watched.get(job, Watched()).hosts
-            since = _unlisted(value, matched.listed.get(job, 0.0), hosts, now, drain)
-        step = _of_another(structs.replace(step, job=job), matched.others)
-        drafts.append(Draft(step, value, since))
-    idle = [draft for draft in drafts if draft.step.action in IDLE]
-    late = [draft for draft in idle if draft.step.ref.key_in(namespace) in matched.unready]
-    drafts = [draft for draft in drafts if draft.step.action not in IDLE]
-    if read_pods is not None:
-        jobs = {key: group.job for key, (_, group) in wanted.items()}
-        drafts = held(drafts, read_pods, namespace, jobs)
-    waits = {group.job: group.waits for group in groups}
-    acting = in_turn(ordered(drafts, waits, late, math.ceil(drain))) if drafts else []
-    every = (*acting, *(draft.step for draft in idle))
-    return Plan(every, against, context, namespace if against == "cluster" else None)
+            since = _unlisted(value, matching.listed.get(job, 0.0), hosts, now, drain)
+        drafts.append(Draft(_of_another(structs.replace(step, job=job), others), value, since))
+    return drafts
 
 
-class _Matched(Struct):
-    """What exists, as it compares with what is declared.
+def arranged(
+    matching: Matching, drafts: Sequence[Draft], pods: Mapping[str, Iterable[Object]]
+) -> tuple[Step, ...]:
+    """Return the steps in order, without those that would destroy what other Pods use.
 
     Args:
-        steps: What is to be done about what is declared and exists.
-        left: What only exists.
-        unready: The Pods that are as they should be and not Ready.
-        others: By job, the job of another kind that has its name already.
-        listed: By job, when its host lists were last written, in seconds since 1970.
+        pods: By namespace, the Pods that may use what the plan destroys.
     """
-
-    steps: dict[ObjectKey, list[Step]] = field(default_factory=dict)
-    left: dict[ObjectKey, Object] = field(default_factory=dict)
-    unready: set[ObjectKey] = field(default_factory=set)
-    others: dict[str, str] = field(default_factory=dict)
-    listed: dict[str | None, float] = field(default_factory=dict)
-
-
-def _matched(
-    wanted: Mapping[ObjectKey, tuple[Object, Declared]],
-    live: Iterable[Object],
-    rights: Rights,
-    namespace: str,
-    inventories: frozenset[str],
-    ask: Ask | None,
-) -> _Matched:
-    """Compare the objects that exist with those that are declared."""
-    matched = _Matched()
-    differences: dict[ObjectKey, Difference] = {}
-    # Where a job of any kind that has the name of one of ours would have its ConfigMap.
-    configs = {
-        structs.replace(reference(desired), name=name).key_in(namespace): (desired, group.job)
-        for desired, group in wanted.values()
-        if group.job and not rights.whole
-        for name in owners.names_of_config(desired)
-    }
-    for value in live:
-        key = reference(value).key_in(namespace)
-        config, job = configs.get(key, (value, None))
-        if job and (other := owners.other_job(config, value)):
-            matched.others[job] = other
-        if key not in wanted:
-            if INVENTORY_ID not in (value["metadata"].get("labels") or {}):
-                matched.left[key] = value
-            continue
-        desired, group = wanted[key]
-        ref = reference(desired)
-        if group.listed and is_config(desired["metadata"]):
-            matched.listed[group.job] = last_written(value, "data")
-        if ref.key in group.create_only and not is_going(value):
-            # It is left as it is, but must have what it exists for.
-            step, missing = unchanged(value, ref), owners.missing_keys(desired, value)
-            reason = (
-                f"it has no {' and no '.join(missing)}, which the Pods of the job mount: delete"
-                " it, or give the job another Secret with --secret existing:NAME"
-            )
-            matched.steps[key] = [conflict(step, Reason(reason)) if missing else step]
-        elif not rights.whole and is_going(value):
-            words, uid = "the one that exists is being deleted", value["metadata"].get("uid")
-            why = (Reason(f"{words}{what_keeps(value)}"),)
-            gone = Step("wait", ref, why, until="gone", uid=uid)
-            again = structs.replace(created(desired, ref, words), after=(gone.id,))
-            matched.steps[key] = [gone, again]
-        else:
-            seeming = difference(desired, value, ref, rights, group.inventory, group.job)
-            if seeming is None:
-                matched.steps[key] = [unchanged(value, ref)]
-            else:
-                differences[key] = seeming
-            is_run = not rights.whole and ref.kind == "Pod" and pods.phase(value) != "Succeeded"
-            if is_run and not pods.is_ready(value):
-                matched.unready.add(key)
-    seemings = [*differences.values()]
-    answers = ask(seemings) if ask is not None and seemings else [None] * len(seemings)
-    for (key, seeming), answer in zip(differences.items(), answers, strict=True):
-        matched.steps[key] = [resolved(seeming, answer, rights, inventories)]
-    return matched
+    rights, namespace = matching.rights, matching.namespace
+    idle = [draft for draft in drafts if draft.step.action in IDLE]
+    acting = [draft for draft in drafts if draft.step.action not in IDLE]
+    late = [draft for draft in idle if draft.step.ref.key_in(namespace) in matching.unready]
+    jobs = {key: group.job for key, (_, group) in matching.desired.items()}
+    acting = held(acting, pods, namespace, jobs)
+    waits = {group.job: group.waits for group in matching.groups}
+    drain = math.ceil(DRAIN if rights.drain is None else rights.drain)
+    steps = in_turn(ordered(acting, waits, late, drain)) if acting else []
+    return (*steps, *(draft.step for draft in idle))
 
 
 def _unlisted(
@@ -303,41 +225,6 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
 # One object ---------------------------------------------------------------------------------------
 
 
-def created(desired: Object, ref: ObjectRef, reason: str = MISSING) -> Step:
-    """The step for an object that does not exist."""
-    return Step("create", ref, (Reason(reason),), manifest=_manifest(desired))
-
-
-def unchanged(live: Object, ref: ObjectRef) -> Step:
-    """The step for an object with which there is nothing to do."""
-    metadata = live["metadata"]
-    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
-    return Step("unchanged", ref, uid=uid, resource_version=version)
-
-
-def difference(
-    desired: Object,
-    live: Object,
-    ref: ObjectRef,
-    rights: Rights,
-    inventory: str | None,
-    job: str | None = None,
-) -> Difference | None:
-    """How a declared object differs from the live one, as far as it shows without a cluster."""
-    owned = None if rights.whole else ownership(live, MANAGER)
-    declared = desired
-    if rights.ignored:
-        desired = as_live(desired, live, ref, rights.ignored, owned or NOBODY)
-    places = compared(desired, live, owned)
-    now = owners.inventory(live)
-    if inventory and now != inventory:
-        label = ("metadata", "labels", PART_OF)
-        places = (*places, Raw(label, ABSENT if now is None else now, inventory))
-    if not places:
-        return None
-    return Difference(ref, declared, desired, live, inventory, places, owned, job)
-
-
 def matched(
     desired: Object,
     live: Object,
@@ -345,14 +232,12 @@ def matched(
     rights: Rights,
     inventory: str | None,
     inventories: Collection[str] = (),
-    ask: Ask | None = None,
 ) -> Step:
-    """The step for an object that is declared and exists; see `difference` and `resolved`."""
+    """Decide what to do about an object that is declared and exists, without an API server."""
     seeming = difference(desired, live, ref, rights, inventory)
     if seeming is None:
         return unchanged(live, ref)
-    (answer,) = ask([seeming]) if ask is not None else (None,)
-    return resolved(seeming, answer, rights, inventories)
+    return resolved(seeming, None, rights, inventories)
 
 
 def resolved(
@@ -375,7 +260,7 @@ def resolved(
     if answer is not None and answer.accepted:
         limits = [change for change in limits if change.verdict != "refused"]
     step = structs.replace(
-        step, changes=_changes(desired, places, limits, rights), manifest=_manifest(desired)
+        step, changes=_changes(desired, places, limits, rights), manifest=manifest_of(desired)
     )
     owned = seeming.owned
     if owned is None:
@@ -400,7 +285,7 @@ def resolved(
     if decided.action != "replace":
         return decided
     # A new object is as it is declared, and admission makes of it what it makes of all.
-    decided = structs.replace(decided, manifest=_manifest(seeming.declared))
+    decided = structs.replace(decided, manifest=manifest_of(seeming.declared))
     return _guarded(decided, desired, live, rights)
 
 
@@ -509,7 +394,3 @@ def _changes(
             )
         )
     return tuple(sorted(fields, key=lambda change: change.steps))
-
-
-def _manifest(desired: Object) -> Object | None:
-    return None if has_values(desired) else desired

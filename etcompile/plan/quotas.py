@@ -9,7 +9,7 @@ any of this: it looks at one Pod at a time.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
@@ -18,28 +18,33 @@ from etcompile.k8s.quota_usage import plain, shortages, total_usage, usage
 from etcompile.plan.schedule import in_turn, ring
 from etcompile.plan.step import DESTROYS, ObjectKey, Plan, Reason, Step
 
-Read = Callable[[str], Sequence[Object]]
-"""Reads the ResourceQuotas of a namespace."""
+
+def filled(plan: Plan) -> dict[str, list[Step]]:
+    """Return, by namespace, the steps that create Pods, or Jobs that do."""
+    steps: dict[str, list[Step]] = defaultdict(list)
+    for step in plan.steps:
+        if step.action in ("create", "replace") and _is_workload(step) and step.manifest:
+            steps[step.ref.namespace or plan.namespace or ""].append(step)
+    return steps
 
 
-def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
+def within_quotas(
+    plan: Plan, live: Mapping[ObjectKey, Object], quotas: Mapping[str, Sequence[Object]]
+) -> Plan:
     """Return the plan with deletions that come first, or refused where there would be no room.
 
     Args:
         live: By key, the live objects that the plan deletes or replaces, or leaves behind.
+        quotas: By namespace that the plan fills, its ResourceQuotas.
     """
-    created: dict[str, list[Step]] = defaultdict(list)
     ended: dict[str, list[Step]] = defaultdict(list)
     for step in plan.steps:
-        namespace = step.ref.namespace or plan.namespace or ""
-        if step.action in ("create", "replace") and _is_workload(step) and step.manifest:
-            created[namespace].append(step)
-        if step.action in DESTROYS:
-            ended[namespace].append(step)
+        if step.action in DESTROYS and _is_workload(step):
+            ended[step.ref.namespace or plan.namespace or ""].append(step)
     behind = _left_behind(plan, live)
     steps = {step.id: step for step in plan.steps}
-    for namespace, workloads in created.items():
-        first = [step for step in ended[namespace] if _is_workload(step)]
+    for namespace, workloads in filled(plan).items():
+        first = ended[namespace]
         there = [
             (step.job, live.get(step.ref.key_in(plan.namespace or "default"))) for step in first
         ]
@@ -47,7 +52,7 @@ def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> P
         wanted = [step.manifest for step in workloads if step.manifest is not None]
         short = [
             each
-            for quota in read(namespace)
+            for quota in quotas[namespace]
             for each in shortages(quota, wanted, total_usage(freed, quota["spec"]))
         ]
         lasting = [each for each in short if each.lasts]

@@ -6,15 +6,16 @@ job it creates before it deletes. Between the two, the watcher's record of the r
 otherwise the new Pods would learn from it that they are done (`docs/protocol.md`).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import structs
 
 from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import config_names
 from etcompile.plan import owners
-from etcompile.plan.mounts import ReadPods, held
-from etcompile.plan.planner import created
+from etcompile.plan.matching import created
+from etcompile.plan.mounts import held
 from etcompile.plan.schedule import Draft, in_turn, ordered
 from etcompile.plan.step import (
     MISSING,
@@ -24,6 +25,7 @@ from etcompile.plan.step import (
     Plan,
     Reason,
     Remedy,
+    Step,
     conflict,
     deletion,
     reference,
@@ -38,18 +40,15 @@ _KEYS_OF_RECORD = frozenset({"done", "phase", "record"})
 """The keys of the record of a run; a person may write `done`."""
 
 
-def removal(
+def removable(
     belongings: Iterable[tuple[str, Object]],
     *,
     adopt: bool = False,
     applied: Collection[str] = (),
     declared: Collection[ObjectKey] = (),
-    context: str | None = None,
     reason: str = "its job is deleted",
-    namespace: str = "default",
-    read_pods: ReadPods | None = None,
-) -> Plan:
-    """The plan that removes jobs.
+) -> list[Draft]:
+    """Decide which objects of jobs to delete.
 
     Args:
         belongings: Live objects, each with the title of its job.
@@ -58,8 +57,6 @@ def removal(
             ConfigMap, and what neither wrote is not its own.
         declared: The keys (`ObjectRef.key`) of objects that files declare: these are theirs,
             whoever has applied them.
-        read_pods: Reads all Pods of a namespace, which may use what is deleted; None if nothing
-            is deleted that other Pods may use.
     """
     belongings = list(belongings)
     uids = {value["metadata"].get("uid") for _, value in belongings}
@@ -69,7 +66,7 @@ def removal(
         if value["kind"] == "ConfigMap"
         and value["metadata"]["name"] in config_names(job.rpartition("/")[2])
     }
-    drafts, left = [], []
+    drafts = []
     for job, value in belongings:
         step, metadata = structs.replace(deletion(value, reason), job=job), value["metadata"]
         references = metadata.get("ownerReferences") or ()
@@ -98,13 +95,25 @@ def removal(
             maker = owners.stranger(value)
             if maker and not is_ours and not owners.managers(value) & writers:
                 step = unmanaged(step, f"{maker} made it, with labels of the job")
-        if step.action == "unmanaged":
-            left.append(step)
-        else:
-            drafts.append(Draft(step, value))
-    if read_pods is not None:
-        drafts = held(drafts, read_pods, namespace, {})
-    steps = ordered(drafts, {}) if drafts else []
+        drafts.append(Draft(step, value))
+    return drafts
+
+
+def removal(
+    drafts: Sequence[Draft],
+    pods: Mapping[str, Iterable[Object]] = MappingProxyType({}),
+    namespace: str = "default",
+) -> tuple[Step, ...]:
+    """Return the steps that remove objects, in order.
+
+    Args:
+        pods: By namespace, all Pods: what others use stays.
+        namespace: Of objects that name none.
+    """
+    acting = held(
+        [draft for draft in drafts if draft.step.action != "unmanaged"], pods, namespace, {}
+    )
+    steps = ordered(acting, {}) if acting else []
     # A watcher brings Pods back as long as the ConfigMap that declares their job is there.
     first = max((step.wave for step in steps), default=0)
     steps = [
@@ -114,7 +123,8 @@ def removal(
         else step
         for step in steps
     ]
-    return Plan((*in_turn(steps), *left), context=context)
+    left = (draft.step for draft in drafts if draft.step.action == "unmanaged")
+    return (*in_turn(steps), *left)
 
 
 # Running a job again ------------------------------------------------------------------------------
@@ -162,14 +172,14 @@ def restart(
         else:
             step = structs.replace(deletion(value), job=job)
             left.append(unmanaged(step, "the job does not declare it"))
-    steps = removal(
+    drafts = removable(
         going,
         adopt=adopt,
         applied=(job,) if applied else (),
         declared={ref.key for ref in wanted},
-        context=context,
         reason=RUN_AGAIN,
-    ).steps
+    )
+    steps = removal(drafts)
     # A Pod that is in the way and must not be deleted.
     removed = [conflict(step, *step.why) if step.action == "unmanaged" else step for step in steps]
     member = job if applied else None

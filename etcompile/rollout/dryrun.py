@@ -18,7 +18,7 @@ those of the waits (`denied`).
 
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from typing import Any, Literal
@@ -35,7 +35,8 @@ from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import compared
 from etcompile.plan.field_values import Raw, changed_at, value_at
-from etcompile.plan.planner import Answer, Difference
+from etcompile.plan.matching import Difference
+from etcompile.plan.planner import Answer
 from etcompile.plan.step import DESTROYS, Action, ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import Proposal
 from etcompile.rollout.machine.reasons import has_rule, is_barrier
@@ -63,7 +64,6 @@ class DryRun:
     """Asks an API server about differences; safe to share between threads.
 
     Attributes:
-        accepted: The objects whose update it accepts as it is planned.
         denied: Why it does not answer, in the API server's words: its user may not write there.
     """
 
@@ -72,19 +72,14 @@ class DryRun:
         self._lock = threading.Lock()
         self._new: dict[object, Future[Object | None]] = {}
         self.denied = ""
-        self.accepted: set[ObjectRef] = set()
 
-    def ask(self, differences: Sequence[Difference]) -> Iterable[Answer | None]:
-        """What the API server says about differences, in their order.
+    def ask(self, differences: Sequence[Difference]) -> list[Answer | None]:
+        """Return what the API server says about differences, in their order.
 
         None stands for no answer, because a quota is full or a webhook knows no dry run.
         """
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = [*pool.map(self._answer, differences)]
-        for difference, answer in zip(differences, answers, strict=True):
-            if answer is not None and answer.accepted:
-                self.accepted.add(difference.ref)
-        return answers
+            return [*pool.map(self._answer, differences)]
 
     def _answer(self, difference: Difference) -> Answer | None:
         """What is left of a difference; None if the server does not say."""

@@ -66,20 +66,23 @@ class Rollout:
     ) -> None:
         self._cluster = cluster
         self._plan = part
+        self._is_last = part is proposal.plan
         self._sets = sets
         self._tell = tell
-        remaining = proposal.remaining
-        self._remaining = members_left(part) if remaining is None else remaining
+        jobs = proposal.jobs
+        self._remaining = members_left(part) | {
+            job: each.remaining for job, each in jobs.items() if each.remaining is not None
+        }
         self._queue: queue.SimpleQueue[Event | BaseException] = queue.SimpleQueue()
         self._machine = Machine(
             part,
             choices,
             cluster.namespace,
-            seen=proposal.seen,
-            deciding=proposal.deciding,
-            ended=proposal.ended,
+            seen=proposal.states,
+            deciding={job: each.deciding for job, each in jobs.items() if each.deciding},
+            ended={job: each.ended for job, each in jobs.items() if each.ended},
             # Before the last part, the record is that of the run before.
-            runs=proposal.runs if part is proposal.plan else {},
+            runs={job: each.runs for job, each in jobs.items() if each.runs and self._is_last},
             ahead=cluster.now() - time.monotonic(),
         )
         self._watches = Watches(cluster, part, self._queue.put)
@@ -91,7 +94,6 @@ class Rollout:
         self._backlog: deque[Write] = deque()
         self._under_way = 0
         """Writes whose result did not come yet."""
-        self._is_last = part is proposal.plan
         self._refused: list[Refusal] | None = None
 
     def interrupt(self) -> None:

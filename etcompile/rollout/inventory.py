@@ -17,7 +17,7 @@ import socket
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -152,7 +152,7 @@ class Inventories:
         self._adopt = proposal.rights.adopt
         self._job_set = plan.job_set
         """The set of jobs that is applied; None for single files, whose jobs stay in theirs."""
-        self._versions = proposal.versions
+        self._jobs = proposal.jobs
         self._lock = threading.Lock()
         self._lease = new_lease(cluster.now(), SECONDS)
         self._held: dict[str, float] = {}
@@ -328,7 +328,8 @@ class Inventories:
             is_stale = live is not None and not is_ours
         else:
             version = seen_version(live, now)
-            is_stale = not is_ours and self._versions.get(job, version) != version
+            planned = self._jobs[job].version if job in self._jobs else None
+            is_stale = not is_ours and planned not in (None, version)
         if is_stale:
             raise self._conflict(job, "another command has changed the job meanwhile", _AGAIN)
 
@@ -460,13 +461,13 @@ class Inventories:
         return None
 
 
-def members_left(plan: Plan) -> dict[str, list[ObjectRef]]:
-    """The members of each job's set that are not declared and that a plan leaves alone."""
+def members_left(plan: Plan) -> dict[str, Sequence[ObjectRef]]:
+    """Return the members of each job's set that are not declared and that a plan leaves alone."""
     left: dict[str, list[ObjectRef]] = {}
     for step in plan.steps:
         if step.job is not None and step.action == "unmanaged":
             left.setdefault(step.job, []).append(step.ref)
-    return left
+    return {**left}
 
 
 def _places(members: Collection[ObjectRef]) -> tuple[set[str], set[str]]:

@@ -41,7 +41,7 @@ def planned(
 ) -> Plan:
     group = Declared("n/j", desired, inventory=inventory)
     pods = [value for value in there if value["kind"] == "Pod"]
-    return plan([group], there, Rights(**rights), read_pods=lambda _: pods)
+    return plan([group], there, Rights(**rights), pods={"n": pods})
 
 
 def only(*args: Any, **options: Any) -> Step:

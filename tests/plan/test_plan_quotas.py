@@ -38,7 +38,7 @@ def planned(*there: dict[str, Any], quota: dict[str, Any], **spec: Any) -> Plan:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "ml"}}
     switched = Step("update", reference(service), manifest=service, job="bert")
     live = {reference(one).key: one for one in there}
-    return within_quotas(Plan((switched, made, *gone)), live, lambda *_: [quota])
+    return within_quotas(Plan((switched, made, *gone)), live, {"ml": [quota]})
 
 
 def names(plan: Plan) -> list[str]:
@@ -133,6 +133,6 @@ def test_running_pods_are_not_cut_off_from_each_other_for_one_that_cannot_be_mad
         Step("unmanaged", reference(old), job="bert"),
     )
     quota = full({"pods": str(pods)}, {"pods": "1"})
-    found = within_quotas(Plan(steps), {reference(old).key: old}, lambda *_: [quota])
+    found = within_quotas(Plan(steps), {reference(old).key: old}, {"ml": [quota]})
     assert [step.ref.name for step in found.refused] == refused
     assert all(step.needs == "room" for step in found.refused)

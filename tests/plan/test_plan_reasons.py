@@ -9,7 +9,7 @@ import pytest
 from etcompile import data
 from etcompile.operations.execution import refused
 from etcompile.plan.plan_file import digest, plan_value, read_plan
-from etcompile.plan.removal import removal
+from etcompile.plan.removal import removable, removal
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Plan, Step
 from etcompile.rollout import Proposal
@@ -67,7 +67,7 @@ CASES: dict[str, tuple[Plan, list[str], list[tuple[str, str]]]] = {
         [],
     ),
     "adopt": (
-        removal([("n/j", live(config(), **ARGO))]),
+        Plan(removal(removable([("n/j", live(config(), **ARGO))]))),
         [f"Argo CD application team manages it, and would create it again; {ADOPT}"],
         [("adopt", ADOPT)],
     ),

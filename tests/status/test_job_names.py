@@ -111,7 +111,7 @@ def test_programs_name_jobs_as_commands_do(jobs, cluster):
     for word in NAMES:
         proposals = [restart_proposal(cluster, word), delete_proposal(cluster, [(None, word)])]
         for proposal in proposals:
-            assert {*proposal.versions} == {f"{cluster.namespace}/mnist"}
+            assert {*proposal.jobs} == {f"{cluster.namespace}/mnist"}
     for word in OTHERS:
         with pytest.raises(ImpossibleError):
             restart_proposal(cluster, word)

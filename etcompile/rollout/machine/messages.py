@@ -16,14 +16,11 @@ from etcompile.model.protocol import JOB_LABEL
 from etcompile.model.run_record import RunRecord
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import IDLE, ObjectRef, Plan, Step
-from etcompile.rollout.machine.reasons import ObjectState
+from etcompile.rollout.machine.reasons import Key, ObjectState
 from etcompile.rollout.refusals import Refusal, RefusedError
 
 Place = tuple[str, str, str]
 """API version, kind and namespace; the latter is empty for kinds that have none."""
-
-Key = tuple[str, str, str, str]
-"""API version, kind, namespace and name."""
 
 Phase = Literal["create", "update", "delete"]
 """Which part of a step is written: a replacement is a deletion and then a creation."""
@@ -53,6 +50,26 @@ class Choices(Struct, frozen=True):
     concurrency: int = 32
 
 
+class ProposedJob(Struct, frozen=True):
+    """What a rollout needs to know of a job besides the steps.
+
+    Args:
+        deciding: The Pods whose success is that of the run (`JobObjects.deciding`).
+        runs: The spec hashes of the runs that it declares.
+        ended: The record of its run, if that is over.
+        remaining: Members of its ApplySet that are not declared and stay; None for those that the
+            plan leaves alone.
+        version: What its inventory was before its objects were read: the plan is stale if it is
+            something else when the plan is done (`rollout.inventory.seen_version`).
+    """
+
+    deciding: tuple[tuple[str, ...], ...] = ()
+    runs: frozenset[str] = frozenset()
+    ended: RunRecord | None = None
+    remaining: Sequence[ObjectRef] | None = None
+    version: str | None = None
+
+
 class Proposal(Struct, frozen=True, kw_only=True):
     """A plan, and what its execution needs to know besides.
 
@@ -61,28 +78,20 @@ class Proposal(Struct, frozen=True, kw_only=True):
             `changes`; `plan.refused` are those that are refused.
         before: Plans that are done first, one after the other; if one fails, the rest is not done.
         pause: Seconds between two of them.
-        deciding: By job, the Pods whose success is that of the run (`JobObjects.deciding`).
-        ended: By job, the record of its run, if that is over.
-        runs: By job, the spec hashes of the runs that it declares.
-        remaining: By job, members of its ApplySet that are not declared and stay; None for those
-            that the plan leaves alone.
+        jobs: By title, the jobs that the plan changes.
+        secrets: The manifests of Secrets, which no plan contains.
+        states: How far live objects are that take time to become ready.
         accepted: The objects whose planned update the API server has accepted in a dry run.
-        versions: By job, what its inventory was before its objects were read: the plan is stale
-            if it is something else when the plan is done (`rollout.inventory.seen_version`).
     """
 
     plan: Plan
     rights: Rights = Rights()
     before: tuple[Plan, ...] = ()
     pause: float = 0.0
+    jobs: Mapping[str, ProposedJob] = field(default_factory=dict)
     secrets: Mapping[ObjectRef, Object] = field(default_factory=dict)
-    deciding: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
-    ended: Mapping[str, RunRecord] = field(default_factory=dict)
-    runs: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    seen: Mapping[Key, ObjectState] = field(default_factory=dict)
-    remaining: Mapping[str, Sequence[ObjectRef]] | None = None
+    states: Mapping[Key, ObjectState] = field(default_factory=dict)
     accepted: frozenset[ObjectRef] = frozenset()
-    versions: Mapping[str, str] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property

@@ -7,7 +7,7 @@ for days.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -17,6 +17,9 @@ from etcompile.k8s import jobs, pods
 from etcompile.k8s.objects import Object, condition, is_going, status_of, what_keeps
 from etcompile.k8s.path import containers_of
 from etcompile.model.protocol import RUN_STATE
+
+Key = tuple[str, str, str, str]
+"""API version, kind, namespace and name."""
 
 State = Literal["waiting", "ready", "ended", "failed"]
 
@@ -61,6 +64,21 @@ def object_state(value: Object) -> ObjectState:
         return ObjectState("waiting", deleting(value))
     kind = _KINDS.get(value["kind"])
     return kind.rule(value) if kind else READY
+
+
+def states(values: Iterable[Object]) -> dict[Key, ObjectState]:
+    """Return how far objects are, of kinds that take time to become ready."""
+    return {
+        (
+            value["apiVersion"],
+            value["kind"],
+            metadata.get("namespace") or "",
+            metadata["name"],
+        ): object_state(value)
+        for value in values
+        if has_rule(value["kind"])
+        for metadata in [value["metadata"]]
+    }
 
 
 def has_rule(kind: str) -> bool:

@@ -33,7 +33,6 @@ from etcompile.rollout.machine.messages import (
     Follow,
     Hint,
     Interrupted,
-    Key,
     Listed,
     Look,
     Lost,
@@ -48,7 +47,7 @@ from etcompile.rollout.machine.messages import (
     Write,
     Wrote,
 )
-from etcompile.rollout.machine.reasons import ObjectState, deleting, is_barrier
+from etcompile.rollout.machine.reasons import Key, ObjectState, deleting, is_barrier
 from etcompile.rollout.machine.targets import Targets
 from etcompile.rollout.refusals import Refusal, RefusedError, may_pass, refusal
 

@@ -19,7 +19,6 @@ from etcompile.rollout.machine.messages import (
     Follow,
     FollowNotes,
     Hint,
-    Key,
     Place,
     RunEnded,
     Seen,
@@ -29,6 +28,7 @@ from etcompile.rollout.machine.messages import (
 )
 from etcompile.rollout.machine.reasons import (
     READY,
+    Key,
     ObjectState,
     has_rule,
     is_barrier,

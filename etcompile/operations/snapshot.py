@@ -1,0 +1,257 @@
+"""Read what a cluster has of compiled jobs, before anything about them is decided.
+
+Everything is read here that a plan needs for certain. What only some plans need, the Pods that use
+an object and quotas, is read once it is known which (`etcompile.operations.cluster_plan`).
+"""
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile.compiler import Compilation
+from etcompile.compiler.build import JobObjects
+from etcompile.compiler.stored import StoredJobError
+from etcompile.compiler.stored_run import StoredRun
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.objects import Object, is_true, status_of
+from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.model.protocol import hosts_name, status_name
+from etcompile.model.run_record import read_record
+from etcompile.operations.declarations import declarations
+from etcompile.plan import applysets
+from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
+from etcompile.plan.matching import Matching
+from etcompile.plan.owners import names_of_config, run_of
+from etcompile.plan.planner import Watched
+from etcompile.plan.scope import Rights
+from etcompile.plan.step import JobSet, ObjectRef, Reason, Remedy, Step, reference, unmanaged
+from etcompile.rollout.inventory import seen_version
+from etcompile.rollout.live import (
+    Live,
+    Orphan,
+    is_covered,
+    live_object,
+    orphans,
+    parents,
+)
+from etcompile.rollout.machine.messages import ProposedJob
+from etcompile.rollout.machine.reasons import Key, ObjectState, states
+from etcompile.status.job_status import is_config
+
+
+class Snapshot(Struct, frozen=True):
+    """What a cluster has of the jobs of a compilation.
+
+    Args:
+        now: The time by the API server's clock, in seconds since 1970.
+        matching: The live objects, as they compare with the declared ones.
+        states: How far those are that take time to become ready.
+        jobs: The declared jobs by title, without what remains of them.
+        watched: By job, what a watcher has written.
+        refused: The steps of jobs that another set or an operator in the cluster has.
+        orphans: The jobs of the set that are not declared any more.
+        diagnostics: What could not be read, and jobs that leave another set.
+    """
+
+    now: float
+    matching: Matching
+    states: dict[Key, ObjectState]
+    jobs: dict[str, ProposedJob]
+    watched: dict[str | None, Watched]
+    refused: tuple[Step, ...]
+    orphans: tuple[Orphan, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def read_live(
+    compilation: Compilation, cluster: Cluster, rights: Rights, job_set: JobSet | None
+) -> Snapshot:
+    """Read what a cluster has of the jobs of a compilation, of their set, and of their operators.
+
+    Raises:
+        ClusterError: the cluster cannot be read.
+    """
+    live = Live(cluster)
+    jobs = {str(group.title): group for group in compilation.groups if group.name}
+    inventories = {
+        title: applysets.parent(group.name or "", group.namespace or live.namespace)
+        for title, group in jobs.items()
+    }
+    records = {
+        title: [structs.replace(inventories[title], name=name) for name in _written_names(group)]
+        for title, group in jobs.items()
+    }
+    maps = live.get([*inventories.values(), *itertools.chain.from_iterable(records.values())])
+    existing = {reference(value).key: value for value in maps}
+    now = cluster.now()
+    there = {
+        title: existing[ref.key]
+        for title, ref in inventories.items()
+        if ref.key in existing and applysets.is_parent(existing[ref.key], ref)
+    }
+    runs = {title: frozenset(map(run_of, group.objects)) for title, group in jobs.items()}
+    watched: dict[str | None, Watched] = {
+        title: _watched([existing.get(ref.key) for ref in refs], runs[title])
+        for title, refs in records.items()
+    }
+    ids: dict[str | None, str] = {
+        title: applysets.applyset_id(ref) for title, ref in inventories.items()
+    }
+    declared = declarations(compilation, ids, generated=True)
+    matching, seen = Matching(declared, rights, live.namespace), dict[Key, ObjectState]()
+    for value in _live_objects(live, compilation, there.values()):
+        matching.add(value)
+        seen |= states([value])
+    refused: list[Step] = []
+    diagnostics: list[Diagnostic] = []
+    if not rights.adopt:
+        refused += (
+            of_other_set(reference(parent), title, other)
+            for title, parent in there.items()
+            if (other := other_set(parent, job_set))
+        )
+        operated, diagnostics = _operated(compilation, cluster)
+        refused += operated
+    left: list[Orphan] = []
+    if job_set is not None and job_set.whole:
+        names = [(group.namespace, group.name) for group in compilation.groups if group.name]
+        # A document that is left to its own controller is not gone.
+        names += [(document.namespace, document.name or "") for document in compilation.skipped]
+        known = {(namespace or live.namespace, name) for namespace, name in names}
+        left = orphans(cluster, job_set, known, [live.namespace, *(where for where, _ in known)])
+        leaving = [
+            parent for parent in there.values() if rights.adopt or not other_set(parent, job_set)
+        ]
+        diagnostics += _moved(leaving, job_set, known, cluster)
+    return Snapshot(
+        now=now,
+        matching=matching,
+        states=seen,
+        jobs={
+            title: ProposedJob(
+                deciding=group.deciding,
+                runs=runs[title],
+                ended=watched[title].ended,
+                version=seen_version(there.get(title), now),
+            )
+            for title, group in jobs.items()
+        },
+        watched=watched,
+        refused=tuple(refused),
+        orphans=tuple(left),
+        diagnostics=tuple(diagnostics),
+    )
+
+
+def _written_names(group: JobObjects) -> list[str]:
+    """Return the names of the ConfigMaps that a watcher writes for a job: record, host lists."""
+    name = group.name or ""
+    return [status_name(name), hosts_name(name)] if group.listed else [status_name(name)]
+
+
+def _watched(maps: Sequence[Object | None], runs: Collection[str]) -> Watched:
+    status, hosts = (*maps, None)[:2]
+    record = read_record((status or {}).get("data") or {})
+    is_over = record is not None and record.ended and record.run in runs
+    return Watched(hosts, record if is_over else None)
+
+
+def _live_objects(
+    live: Live, compilation: Compilation, inventories: Iterable[Object]
+) -> Iterator[Object]:
+    """Yield the objects of the declared names, then other members of the inventories."""
+    refs: list[ObjectRef] = []
+    for value in compilation.in_order():
+        refs.append(reference(value))
+        # A job of another kind may have the name, and its ConfigMap another one.
+        refs += [structs.replace(refs[-1], name=name) for name in names_of_config(value)]
+    refs += [reference(value) for group in compilation.groups for value in group.generated]
+    refs = [ref for ref in dict.fromkeys(refs) if ref.name]
+    yield from live.get(refs)
+    declared = {ref.key_in(live.namespace) for ref in refs}
+    for inventory in inventories:
+        for value in live.members(inventory):
+            if reference(value).key_in(live.namespace) not in declared:
+                yield value
+
+
+def _moved(
+    inventories: Iterable[Object],
+    job_set: JobSet,
+    declared: Collection[tuple[str, str]],
+    cluster: Cluster,
+) -> Iterator[Diagnostic]:
+    """Warn of jobs that leave another set, with those that stay in it unobserved."""
+    sources: dict[str, str] = {}
+    for inventory in inventories:
+        labels, annotations = belonging(inventory)
+        sources[labels.get(SET, job_set.id)] = annotations.get(SOURCE, "")
+    sources.pop(job_set.id, None)
+    places = [cluster.namespace, *(where for where, _ in declared)]
+    for label, source in sources.items():
+        jobs = [
+            orphan_job(parent, declared)
+            for parent in parents(cluster, label, places)
+            if is_covered(parent, places)
+        ]
+        left = ", ".join("/".join(job) for job in sorted(filter(None, jobs))) or "none"
+        yield diagnose(codes.SET_CHANGED, None, former=source, set=job_set.source, jobs=left)
+
+
+def _operated(compilation: Compilation, cluster: Cluster) -> tuple[list[Step], list[Diagnostic]]:
+    """Refuse jobs that an operator in the cluster runs under the same name."""
+    steps: list[Step] = []
+    unread: dict[str, Diagnostic] = {}
+    for group in compilation.groups:
+        if group.origin is None:
+            continue
+        data = group.origin.source.data
+        if any(value["kind"] == data["kind"] for value in group.objects):
+            continue  # the job's own Pods want it there, and no operator runs it
+        where = group.namespace or cluster.namespace
+        try:
+            resource = cluster.served(data["apiVersion"].rpartition("/")[0], data["kind"])
+            live = cluster.get(resource, group.name or "", where) if resource else None
+        except ClusterError as error:
+            if error.status != 403:
+                raise
+            facts = {"kind": data["kind"], "problem": str(error)}
+            unread.setdefault(data["kind"], diagnose(codes.OPERATOR_UNREAD, None, **facts))
+            continue
+        if resource is None or live is None:
+            continue
+        status, ends = status_of(live), ("Succeeded", "Failed", "Complete")
+        if status.get("phase") in ends or any(is_true(status, end) for end in ends):
+            continue  # its operator starts no more Pods
+        ref = ObjectRef(resource.api_version, resource.kind, where, group.name or "")
+        why = Reason(
+            f"the cluster has a {resource.kind} of this name, whose operator would run the same"
+            " job",
+            Remedy(
+                "adopt",
+                f"etcompile migrate --from-cluster {resource.kind}/{group.name} -n {where} says how"
+                " to hand it over; give --adopt once no operator runs it",
+            ),
+        )
+        steps.append(Step("conflict", ref, (why,), job=group.title, needs="adopt"))
+    return steps, [*unread.values()]
+
+
+def unread_keys(cluster: Cluster, title: str, values: Iterable[Any]) -> Iterator[Step]:
+    """Yield a step that names the generated key pair of a job, if the user may not read it."""
+    for config in values:
+        ssh = None
+        with suppress(StoredJobError):
+            ssh = StoredRun(config).job.credentials if is_config(config) else None
+        if ssh is not None and ssh.owned:
+            ref = ObjectRef("v1", "Secret", config["metadata"]["namespace"], ssh.secret)
+            try:
+                live_object(cluster, ref, metadata_only=True)
+            except ClusterError as error:
+                if error.status != 403:
+                    raise
+                words = "you are not allowed to read secrets: if it exists, it is left"
+                yield unmanaged(Step("unmanaged", ref, job=title), words)
