@@ -1,4 +1,4 @@
-"""What the parents of ApplySets say: which objects a job has, and which set of jobs it is in.
+"""Read from the parents of ApplySets which objects a job has, and which set of jobs it is in.
 
 Each job is an ApplySet in kubectl's format (KEP-3659; reference/gitops.md 3). A set of jobs is what
 a folder declares, so that a job whose file is gone can be pruned. It has no object of its own: the
@@ -37,26 +37,25 @@ _PREFIX = "etcompile-"
 
 
 def parent(job: str, namespace: str) -> ObjectRef:
-    """The parent of a job's ApplySet: a ConfigMap, so that no right to Secrets is needed."""
+    """Return the parent of a job's ApplySet: a ConfigMap, so that no right to Secrets is needed."""
     return ObjectRef("v1", "ConfigMap", namespace, f"{_PREFIX}{job}")
 
 
 @functools.cache
 def applyset_id(parent: ObjectRef) -> str:
-    """The id of the ApplySet with this parent."""
     text = f"{parent.name}.{parent.namespace}.{parent.kind}.{parent.group}"
     digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
     return f"applyset-{digest.decode().rstrip('=')}-v1"
 
 
 def is_parent(live: Object, ref: ObjectRef) -> bool:
-    """Whether an object is an ApplySet's parent, and that of the right one."""
+    """Return whether an object is an ApplySet's parent, and that of the right one."""
     labels = live["metadata"].get("labels") or {}
     return bool(labels.get(INVENTORY_ID) == applyset_id(ref))
 
 
 def members(live: Object) -> tuple[list[tuple[str, str]], list[str]]:
-    """The API groups and kinds of the members of a parent's set, and their namespaces.
+    """Return the API groups and kinds of the members of a parent's set, and their namespaces.
 
     A parent names no versions: the cluster knows which one to use.
     """
@@ -68,7 +67,7 @@ def members(live: Object) -> tuple[list[tuple[str, str]], list[str]]:
 
 
 def listed(annotation: object) -> list[str]:
-    """The names in an annotation of a parent, which have commas between them."""
+    """Split an annotation of a parent, whose names have commas between them."""
     return [name for name in str(annotation or "").split(",") if name]
 
 
@@ -76,7 +75,7 @@ def listed(annotation: object) -> list[str]:
 
 
 def other_set(live: Mapping[str, Any] | None, job_set: JobSet | None) -> str | None:
-    """The name of the set that a job is in; None if that is ours, or none.
+    """Return the name of the set that a job is in; None if that is ours, or none.
 
     Sets of one repository are all ours: its folders may be renamed.
     """
@@ -90,20 +89,20 @@ def other_set(live: Mapping[str, Any] | None, job_set: JobSet | None) -> str | N
 
 
 def of_other_set(parent_ref: ObjectRef, job: str, other: str) -> Step:
-    """The refusal of a job that `other_set` says is not ours."""
+    """Refuse a job that is in another set."""
     remedy = "rename the job, name its set with --set, or give --adopt to take it over"
     why = Reason(f"its job is in another set of jobs, {other}", Remedy("adopt", remedy))
     return Step("conflict", parent_ref, (why,), job=job, needs="adopt")
 
 
 def other_repository(live: Mapping[str, Any], job_set: JobSet) -> str:
-    """The repository that a job is from, if that only has the name of ours; else empty."""
+    """Return the repository of a job, if it only has the name of ours; else empty."""
     origin = belonging(live)[1].get(ORIGIN, "")
     return origin if job_set.origin and origin != job_set.origin else ""
 
 
 def orphan_job(live: Object, declared: Collection[tuple[str, str]]) -> tuple[str, str] | None:
-    """Namespace and name of the job of an ApplySet's parent, if it is not declared any more."""
+    """Return namespace and name of the job of an ApplySet's parent, unless it is declared."""
     metadata = live["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
     if not name.startswith(_PREFIX):
@@ -113,7 +112,7 @@ def orphan_job(live: Object, declared: Collection[tuple[str, str]]) -> tuple[str
 
 
 def orphans(parents: Iterable[Object]) -> dict[tuple[str, str], str]:
-    """The jobs that the last apply of their set did not declare, each with the name of the set."""
+    """Return the jobs that the last apply of their set did not declare, with the set's name."""
     jobs = {}
     for value in parents:
         annotations = value["metadata"].get("annotations") or {}
@@ -123,7 +122,7 @@ def orphans(parents: Iterable[Object]) -> dict[tuple[str, str], str]:
 
 
 def belonging(live: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str, str]]:
-    """The labels and annotations by which a parent says which set it is in."""
+    """Return the labels and annotations by which a parent says which set it is in."""
     metadata = (live or {}).get("metadata") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     named = (SOURCE, ORIGIN, DEFAULT_NAMESPACE, ORPHANED)

@@ -1,4 +1,4 @@
-"""A desired and a live object to where applying the one would change the other.
+"""Find where applying a desired object would change the live one.
 
 Fields that only the server writes, its defaults, other spellings of a quantity and the
 fields of other managers are not differences (reference/gitops.md 4.3 and 4.4). Two declarations,
@@ -29,7 +29,7 @@ TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreacha
 
 
 def compared(desired: Object, live: Object, owned: Ownership | None) -> tuple[Raw, ...]:
-    """Where applying a desired object would change the live one.
+    """Return where applying a desired object would change the live one.
 
     Args:
         owned: Who owns the live object's fields; None if that is a declaration, too, so that what
@@ -55,7 +55,7 @@ def compared(desired: Object, live: Object, owned: Ownership | None) -> tuple[Ra
 
 
 def _is_nothing(name: str, value: Any) -> bool:
-    """Whether the API server does not keep such a value, or it means the same as none."""
+    """Return whether the API server drops such a value, or it means the same as none."""
     if value is False:
         return name in _DROPPED
     if isinstance(value, list):
@@ -66,7 +66,6 @@ def _is_nothing(name: str, value: Any) -> bool:
 
 
 def _owned_keys(fields: Fields | None, live: Mapping[str, Any]) -> set[str]:
-    """The keys of a mapping that a set of fields owns."""
     return {key for key in live if fields and (fields is _ALL or f"f:{key}" in fields)}
 
 
@@ -106,7 +105,7 @@ def _mapping(
 def _is_one(
     path: KeyedPath, desired: Mapping[str, Any], ours: Fields | None, others: Others
 ) -> bool:
-    """Whether the API server takes a mapping for one value: its owners own nothing below it.
+    """Return whether the API server takes a mapping for one value: nobody owns a part of it.
 
     Without an owner the kinds of Kubernetes are known, by the `+structType` and `+mapType` marks
     of their types (reference/gitops.md 4.4).
@@ -146,7 +145,7 @@ def _field(
 
 
 def _without(path: KeyedPath, live: Any, usual: Any, around: _Around) -> Iterator[Raw]:
-    """Where a value that is no longer declared goes: not where others own it."""
+    """Yield where a value that is no longer declared goes: not where others own it."""
     kind, ours, others = around
     if same(path, live, usual) or _is_nothing(path[-1], live):
         return
@@ -196,7 +195,7 @@ def _keyed(
     present: dict[str, Any],
     around: _Around,
 ) -> Iterator[Raw]:
-    """A list whose items have keys: those of other managers stay."""
+    """Compare lists whose items have keys: those of other managers stay."""
     kind, ours, others = around
     for name, item in (present | wanted).items():
         if name in wanted and item == present.get(name):
@@ -220,7 +219,7 @@ def _keyed(
 
 
 def _by_key(items: list[Any], names: tuple[str, ...]) -> dict[str, Any] | None:
-    """The items by the label of their key; None if they cannot be told apart."""
+    """Return the items by the label of their key; None if they cannot be told apart."""
     by_key: dict[str, Any] = {}
     for item in items if names else ():
         step = listkeys.step(item, names) if isinstance(item, dict) else None
@@ -231,5 +230,5 @@ def _by_key(items: list[Any], names: tuple[str, ...]) -> dict[str, Any] | None:
 
 
 def _managers(around: _Around) -> tuple[str, ...]:
-    """Who else owns a value: a new one conflicts with them, and a removal does not."""
+    """Return the other owners of a value: a new one conflicts with them, a removal does not."""
     return tuple(dict.fromkeys(name for name, _ in around[2]))

@@ -1,4 +1,4 @@
-"""Fields of an object: the value at a path, and where two states of it differ."""
+"""Get and set the value at a path of an object, and say where two states of it differ."""
 
 import base64
 from collections.abc import Mapping
@@ -30,7 +30,6 @@ class Raw(Struct, frozen=True):
 
 
 def value_at(value: Any, path: KeyedPath) -> Any:
-    """The value at a path; `ABSENT` if there is none."""
     for number, step in enumerate(path, 1):
         if isinstance(value, Mapping) and step in value:
             value = value[step]
@@ -42,7 +41,7 @@ def value_at(value: Any, path: KeyedPath) -> Any:
 
 
 def changed_at(value: Any, path: KeyedPath, new: Any, done: int = 0) -> Any:
-    """A copy with another value at a path; `ABSENT` removes it.
+    """Return a copy with another value at a path; `ABSENT` removes it.
 
     Args:
         done: How many steps of the path lead to `value`.
@@ -66,7 +65,7 @@ def changed_at(value: Any, path: KeyedPath, new: Any, done: int = 0) -> Any:
 
 
 def encoded(secret: Object) -> dict[str, Any]:
-    """The Secret with its texts as the API server stores them."""
+    """Return the Secret with its texts as the API server stores them."""
     texts = secret.get("stringData") or {}
     values = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
     rest = {name: value for name, value in secret.items() if name != "stringData"}

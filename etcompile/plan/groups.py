@@ -1,4 +1,4 @@
-"""Steps to what a reader looks at: those of the same shape together, and the lines of a change.
+"""Group the steps that a reader sees as one, and write the lines of a change.
 
 A thousand new workers are one thing to read. All forms of a plan (`etcompile.plan.presentation`)
 show the same groups and the same lines.
@@ -32,7 +32,7 @@ _UNTIL = {
 
 
 class Style(Struct, frozen=True):
-    """How steps of an action are shown: its sign, in a summary, and its colour in a terminal."""
+    """How steps of an action are shown: its sign, its words in a summary, its terminal colour."""
 
     mark: str
     words: str
@@ -65,7 +65,6 @@ class Shown(Struct, frozen=True):
 
     @property
     def first(self) -> Step:
-        """The step whose changes are shown."""
         return self.steps[0]
 
     @property
@@ -77,7 +76,7 @@ class Shown(Struct, frozen=True):
 
 
 def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
-    """The groups of a plan's steps, in its order; with `idle`, of those that do nothing."""
+    """Group the steps of a plan, in its order; with `idle`, those that do nothing."""
     by_shape: dict[object, list[Step]] = {}
     for place, step in enumerate(plan.steps):
         if (step.action in IDLE) is not idle:
@@ -108,7 +107,7 @@ def family(ref: ObjectRef) -> tuple[str, str, str, str]:
 
 
 def listed(refs: Iterable[ObjectRef]) -> str:
-    """Objects in few words, with how many they are: `Pod nlp/bert-worker-0 … 99 (100 Pods)`."""
+    """Name objects in few words, with their count: `Pod nlp/bert-worker-0 … 99 (100 Pods)`."""
     several = list(refs)
     if len(several) == 1:
         return str(several[0])
@@ -128,7 +127,6 @@ def listed(refs: Iterable[ObjectRef]) -> str:
 
 
 def _numbered(kind: str, refs: Sequence[ObjectRef]) -> str:
-    """Objects whose names differ in their numbers."""
     where = f"{refs[0].namespace}/" if refs[0].namespace else ""
     return label(kind, [f"{where}{ref.name}" for ref in refs])
 
@@ -137,7 +135,7 @@ def _numbered(kind: str, refs: Sequence[ObjectRef]) -> str:
 
 
 def summary(plan: Plan) -> str:
-    """The plan in a line: `2 to create, 1 to update; 40 unchanged`."""
+    """Return the plan in a line: `2 to create, 1 to update; 40 unchanged`."""
     counts = {
         action: f"{count} {STYLES[action].words}"
         for action, count in plan.counts().items()
@@ -150,17 +148,17 @@ def summary(plan: Plan) -> str:
 
 
 def side(plan: Plan) -> str:
-    """What the left side is: `cluster minikube`."""
+    """Return what the left side is: `cluster minikube`."""
     return f"{plan.against} {plan.context}" if plan.context else plan.against
 
 
 def destroyed(plan: Plan) -> list[Shown]:
-    """What the plan deletes, for good or to create it again."""
+    """Return what the plan deletes, for good or to create it again."""
     return [group for group in shown(plan) if group.first.action in DESTROYS]
 
 
 def toll(plan: Plan) -> str:
-    """How many objects the plan destroys: `1 object will be replaced, 2 will be deleted`."""
+    """Count the objects that the plan destroys: `1 object will be replaced, 2 will be deleted`."""
     counts = plan.counts()
     words: list[str] = []
     done: dict[Action, str] = {"replace": "replaced", "delete": "deleted"}
@@ -172,7 +170,7 @@ def toll(plan: Plan) -> str:
 
 
 def gist(manifest: Object) -> str:
-    """What there is to know of a new object in a line: the images of a Pod."""
+    """Return what matters of a new object in a line: the images of a Pod."""
     if manifest["kind"] != "Pod":
         return ""
     containers = mapping_at(manifest, ("spec",)).get("containers") or ()
@@ -198,7 +196,7 @@ class Line(Struct, frozen=True):
 
 
 def lines(change: FieldChange, yaml: Yaml) -> Iterator[Line]:
-    """The lines of a change: the field, what it was, and what it becomes."""
+    """Yield the lines of a change: the field, what it was, and what it becomes."""
     notes = [
         *(["the API refuses this change"] if change.immutable else []),
         *([f"{change.manager} owns it"] if change.manager else []),
@@ -236,7 +234,7 @@ def _unified(before: list[str], after: list[str]) -> Iterator[Line]:
 
 
 def limited(lines: Iterator[Line], count: int) -> Iterator[Line]:
-    """The first lines, and how many more there are."""
+    """Yield the first lines, and how many more there are."""
     yield from itertools.islice(lines, count)
     if more := sum(1 for _ in lines):
         yield Line("@", f"{more} more lines")

@@ -1,4 +1,4 @@
-"""Rules that leave differences alone, in the form of Argo CD's `ignoreDifferences`.
+"""Leave differences alone by rules in the form of Argo CD's `ignoreDifferences`.
 
 Another controller may manage a field that the files name too: an autoscaler, an injector, a person.
 What is sent has the live value there.
@@ -71,18 +71,16 @@ class Ignored(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
     @property
     def expressions(self) -> list[_Steps]:
-        """The fields that stay, each by the steps to it."""
         return [*map(_pointer, self.json_pointers), *map(_expression, self.jq_path_expressions)]
 
     def is_about(self, ref: ObjectRef) -> bool:
-        """Whether it is about an object."""
         patterns = (self.group, self.kind, self.name or "*", self.namespace or "*")
         words = (ref.group, ref.kind, ref.name, ref.namespace)
         return all(map(fnmatch.fnmatchcase, words, patterns))
 
 
 def ignored(value: Mapping[str, Any]) -> tuple[Ignored, ...]:
-    """The rules of a document of our kind, or of an Argo CD Application.
+    """Return the rules of a document of our kind, or of an Argo CD Application.
 
     Raises:
         IgnoreError: it is no such document, or a rule in it cannot be read.
@@ -104,10 +102,9 @@ def ignored(value: Mapping[str, Any]) -> tuple[Ignored, ...]:
 def as_live(
     desired: Object, live: Object, ref: ObjectRef, rules: Sequence[Ignored], owned: Ownership
 ) -> Object:
-    """The desired object with the live values of fields that stay as they are.
+    """Return the desired object with the live values of fields that stay as they are.
 
-    This is the desired object itself if no rule is about it. `owned` says who owns the live one's
-    fields.
+    It is the desired object itself if no rule is about it.
     """
     paths: dict[KeyedPath, None] = {}
     for rule in rules:
@@ -121,7 +118,7 @@ def as_live(
                 paths |= dict.fromkeys(_leaves(fields))
     for path in paths:
         present, wanted = value_at(live, path), value_at(desired, path)
-        if wanted is ABSENT and not any(overlap(path, own) for own in _leaves(owned.ours or {})):
+        if wanted is ABSENT and not any(overlap(path, leaf) for leaf in _leaves(owned.ours or {})):
             continue
         if present is not ABSENT or value_at(live, path[:-1]) is not ABSENT:
             desired = changed_at(desired, path, present)
@@ -130,7 +127,7 @@ def as_live(
 
 @functools.cache
 def _pointer(text: str) -> _Steps:
-    """The steps of a JSON pointer (RFC 6901)."""
+    """Return the steps of a JSON pointer (RFC 6901)."""
     if not text.startswith("/") or text == "/":
         raise ValueError(f"{text!r} is no JSON pointer: it begins with / and names a field")
     names = (name.replace("~1", "/").replace("~0", "~") for name in text[1:].split("/"))
@@ -139,7 +136,7 @@ def _pointer(text: str) -> _Steps:
 
 @functools.cache
 def _expression(text: str) -> _Steps:
-    """The steps of a path of jq; what computes or searches is not understood."""
+    """Return the steps of a path of jq, without what computes or searches."""
     steps: list[tuple[str, str, str]] = []
     at = 0
     while at < len(text):
@@ -156,7 +153,7 @@ def _expression(text: str) -> _Steps:
 
 
 def _paths(steps: _Steps, value: Any, path: KeyedPath = ()) -> Iterator[KeyedPath]:
-    """The fields of an object that an expression leads to."""
+    """Yield the fields of an object that an expression leads to."""
     if not steps:
         yield path
         return
@@ -178,7 +175,7 @@ def _paths(steps: _Steps, value: Any, path: KeyedPath = ()) -> Iterator[KeyedPat
 
 
 def _leaves(fields: Fields, path: KeyedPath = ()) -> Iterator[KeyedPath]:
-    """The fields that a set of fields owns."""
+    """Yield the fields that a set of fields owns."""
     if path and not any(name[:2] in ("f:", "k:") for name in fields):
         yield path
     for name, below in fields.items():

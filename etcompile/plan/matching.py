@@ -128,12 +128,10 @@ class Matching:
 
 
 def created(desired: Object, ref: ObjectRef, reason: str = MISSING) -> Step:
-    """The step for an object that does not exist."""
     return Step("create", ref, (Reason(reason),), manifest=manifest_of(desired))
 
 
 def unchanged(live: Object, ref: ObjectRef) -> Step:
-    """The step for an object with which there is nothing to do."""
     metadata = live["metadata"]
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     return Step("unchanged", ref, uid=uid, resource_version=version)
@@ -147,7 +145,7 @@ def difference(
     inventory: str | None,
     job: str | None = None,
 ) -> Difference | None:
-    """How a declared object differs from the live one, as far as it shows without a cluster."""
+    """Return how a declared object seems to differ from the live one; None if it does not."""
     owned = None if rights.whole else ownership(live, MANAGER)
     declared = desired
     if rights.ignored:

@@ -1,4 +1,4 @@
-"""Which Pods use an object that a plan replaces or deletes.
+"""Find the Pods that use an object that a plan replaces or deletes.
 
 The API server deletes a claim only when no Pod that was ever scheduled names it, ended or not (the
 finalizer `kubernetes.io/pvc-protection`), and new Pods cannot mount it until then. A Secret or a
@@ -39,7 +39,7 @@ def held(
     namespace: str,
     jobs: Mapping[ObjectKey, str | None],
 ) -> list[Draft]:
-    """The drafts, of which those are refused that destroy what other Pods use.
+    """Refuse the drafts that destroy what other Pods use; return all.
 
     Pods that the plan deletes or replaces hold a claim that it replaces, too: a plan deletes last,
     and a new Pod would need the new claim, which waits for the old Pod to be gone.
@@ -71,10 +71,11 @@ def held(
             for pod in users[where][ref.kind, ref.name]:
                 name = pod["metadata"]["name"]
                 key = ("", "Pod", where, name)
-                own = key in going or jobs.get(key, "") == step.job
-                own = own or (mapping_at(pod, ("metadata", "labels")).get(JOB_LABEL) == job != "")
+                is_ours = key in going or jobs.get(key, "") == step.job
+                labels = mapping_at(pod, ("metadata", "labels"))
+                is_ours = is_ours or (labels.get(JOB_LABEL) == job != "")
                 is_scheduled = is_replaced and pod["spec"].get("nodeName")
-                if is_scheduled or not (own or (ref.kind != _CLAIM and has_ended(pod))):
+                if is_scheduled or not (is_ours or (ref.kind != _CLAIM and has_ended(pod))):
                     names.append(name)
             if names:
                 reason = Reason(_reason(names, is_replaced=is_replaced))

@@ -1,9 +1,9 @@
-"""Compiled objects to a graph of what needs what.
+"""Build a graph of which compiled objects need which.
 
 An object waits for all earlier waves, for what its spec names, and a gated Pod for other Pods.
-The graph is built without a cluster: it can be drawn in a review, and a deadlock is reported
-before anybody runs into it. `bundled` makes it small enough for a page: a thousand workers become
-one node. `tree` draws it for a terminal, `mermaid` as a flowchart for a comment on GitHub.
+The graph is built without a cluster: a review can draw it, and a deadlock is reported before a job
+runs into it. `bundled` makes it small enough for a page: a thousand workers become one node. `tree`
+draws it for a terminal, `mermaid` as a flowchart for a comment on GitHub.
 """
 
 import itertools
@@ -80,7 +80,6 @@ class Graph(Struct, frozen=True):
 
 
 def graph(groups: Iterable[Declared]) -> Graph:
-    """The graph of compiled objects."""
     objects: list[Object] = []
     nodes: list[Node] = []
     gates: list[tuple[int, str]] = []
@@ -111,7 +110,7 @@ def graph(groups: Iterable[Declared]) -> Graph:
 def _named(
     objects: Sequence[Object], nodes: list[Node], places: dict[ObjectKey, int]
 ) -> Iterator[Edge]:
-    """What objects name in their specs. Adds nodes for what is not in the output."""
+    """Yield what objects name in their specs. Add nodes for what is not in the output."""
     makers = {
         (nodes[place].namespace or "default", secret): place
         for place, value in enumerate(objects)
@@ -140,7 +139,7 @@ def _named(
 
 
 def _selected(objects: Sequence[Object], nodes: Sequence[Node]) -> Iterator[Edge]:
-    """Which Pods a Service selects. They do not wait for it, but nobody reaches them without."""
+    """Yield which Pods a Service selects. They need it to be reached, and do not wait for it."""
     pods: dict[tuple[str, str, object], list[int]] = defaultdict(list)
     labels: dict[int, Mapping[str, Any]] = {}
     for place, value in enumerate(objects):
@@ -161,7 +160,7 @@ def _selected(objects: Sequence[Object], nodes: Sequence[Node]) -> Iterator[Edge
 
 
 def deadlock(graph: Graph) -> str | None:
-    """Objects that wait for each other, as a sentence; None if there are none.
+    """Return objects that wait for each other, as a sentence; None if there are none.
 
     Waves only ever wait downwards. So a ring either has an object that needs one of a later
     wave, or stays within one wave.
@@ -196,7 +195,7 @@ def deadlock(graph: Graph) -> str | None:
 
 
 def bundled(graph: Graph) -> Graph:
-    """The graph in which numbered objects of the same shape are one node.
+    """Merge numbered objects of the same shape into one node.
 
     They are of one job, kind and wave, their names differ in the last number, and they need the
     same, up to such a number. Three of them stay single nodes.
@@ -226,7 +225,7 @@ def bundled(graph: Graph) -> Graph:
 
 
 def bundles_of(groups: Iterable[list[_T]]) -> list[list[_T]]:
-    """The groups of objects that are shown as one; of a group of few, each object."""
+    """Return the groups of objects that are shown as one; of a group of few, each object."""
     return [
         bundle
         for group in groups
@@ -235,13 +234,13 @@ def bundles_of(groups: Iterable[list[_T]]) -> list[list[_T]]:
 
 
 def split(text: str) -> tuple[str, str | None]:
-    """A name without its last number, and that number: `mnist-worker-`, `12`."""
+    """Split a name before its last number: `mnist-worker-`, `12`."""
     match = _NUMBERED.fullmatch(text)
     return (match[1], match[2]) if match else (text, None)
 
 
 def joined(names: Sequence[str]) -> str:
-    """A name, or those of a bundle: `mnist-worker-0 … 99`."""
+    """Return a name, or those of a bundle: `mnist-worker-0 … 99`."""
     if len(names) == 1:
         return names[0]
     runs: list[tuple[int, int]] = []
@@ -259,7 +258,7 @@ def joined(names: Sequence[str]) -> str:
 
 
 def counted(kind: str, names: Sequence[str]) -> str:
-    """A kind with how many there are: `Pod`, `100 Pods`."""
+    """Return a kind with its count: `Pod`, `100 Pods`."""
     if len(names) == 1:
         return kind
     plural = re.sub(r"([^aeiou])y$", r"\1ie", kind)
@@ -268,7 +267,7 @@ def counted(kind: str, names: Sequence[str]) -> str:
 
 
 def label(kind: str, names: Sequence[str]) -> str:
-    """Kind and name in one line: `Pod mnist-worker-0 … 99 (100 Pods)`."""
+    """Return kind and name in one line: `Pod mnist-worker-0 … 99 (100 Pods)`."""
     several = f" ({counted(kind, names)})" if len(names) > 1 else ""
     return f"{kind} {joined(names)}{several}"
 
@@ -281,7 +280,7 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 ,.…_/:()\-]")
 
 
 def tree(graph: Graph) -> str:
-    """The graph as lines of text, in the order in which objects are applied."""
+    """Draw the graph as lines of text, in the order in which objects are applied."""
     by_source: dict[int, list[Edge]] = defaultdict(list)
     for need in _needs(graph):
         by_source[need.source].append(need)
@@ -305,14 +304,14 @@ def tree(graph: Graph) -> str:
 
 
 def _branches(values: Sequence[_T]) -> Iterator[tuple[_T, str, str]]:
-    """The values, each with what stands before it and before what is below it."""
+    """Yield the values, each with what stands before it and before what is below it."""
     for number, value in enumerate(values, start=1):
         last = number == len(values)
         yield value, "└─ " if last else "├─ ", "   " if last else "│  "
 
 
 def mermaid(graph: Graph) -> str:
-    """The graph as a flowchart: an arrow leads to what is needed, waves go to the right."""
+    """Draw the graph as a flowchart: arrows lead to what is needed, waves go to the right."""
     lines = ["flowchart RL"]
     for number, (job, places) in enumerate(_jobs(graph).items()):
         lines.append(f'  subgraph j{number}["{_escaped(_heading(job))}"]')
@@ -354,7 +353,7 @@ FORMS = {"tree": tree, "mermaid": mermaid}
 
 
 def _needs(graph: Graph) -> list[Edge]:
-    """The edges of a graph, those between the same two nodes as one, with all they do in `how`."""
+    """Merge the edges between the same two nodes, with all they do in `how`."""
     reasons: dict[tuple[int, int], dict[str, bool]] = defaultdict(dict)
     for edge in graph.edges:
         reasons[edge.source, edge.target][edge.how] = edge.binds
@@ -370,7 +369,7 @@ def _style(need: Edge) -> int:
 
 
 def _jobs(graph: Graph) -> dict[str | None, list[int]]:
-    """The nodes that are in the output, by the title of their job; None for other objects."""
+    """Return the nodes in the output by the title of their job; None for other objects."""
     jobs: dict[str | None, list[int]] = defaultdict(list)
     for place, node in enumerate(graph.nodes):
         if node.wave is not None:

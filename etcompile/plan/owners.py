@@ -1,7 +1,7 @@
-"""Whose a live object is, and whether it holds something that is nowhere else.
+"""Tell whose a live object is, and whether it holds something that is nowhere else.
 
-Two tools that write one object undo each other for ever, so an object that somebody else manages
-is not changed unless the user says so (reference/gitops.md 3 and 4.3). And a claim, a Secret or a
+Two tools that write one object undo each other for ever, so an object of another manager is not
+changed unless the user says so (reference/gitops.md 3 and 4.3). And a claim, a Secret or a
 custom resource may hold data that is in no file, even if etcompile created it.
 """
 
@@ -56,13 +56,13 @@ _PARTS = ("data", "binaryData")
 
 
 def tracker(live: Object) -> str | None:
-    """The tool that manages an object: `Argo CD application team`; None if none does."""
+    """Return the tool that manages an object: `Argo CD application team`; None if none does."""
     labels = mapping_at(live, ("metadata", "labels"))
     annotations = mapping_at(live, ("metadata", "annotations"))
     application, _, of = str(annotations.get(ARGO_ID, "")).partition(":")
     metadata, group = live["metadata"], live["apiVersion"].rpartition("/")[0]
-    own = f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
-    if application and of == own:  # else it was copied from another object
+    this = f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
+    if application and of == this:  # else it was copied from another object
         return f"Argo CD application {application}"
     for key, mark in MARKS.items():
         if mark.tool and (name := mapping_at(live, ("metadata", mark.field)).get(key)):
@@ -83,7 +83,7 @@ def tracker(live: Object) -> str | None:
 
 
 def owner(live: Object, *, controller: bool = False) -> str | None:
-    """The object that this one is deleted with, `ReplicaSet web-5d`, by its ownerReferences.
+    """Return the object that this one is deleted with: `ReplicaSet web-5d`.
 
     With `controller`, only one whose controller creates and deletes this object.
     """
@@ -94,7 +94,7 @@ def owner(live: Object, *, controller: bool = False) -> str | None:
 
 
 def inventory(live: Object) -> str | None:
-    """The id of the ApplySet that the object is a member of."""
+    """Return the id of the ApplySet that the object is a member of."""
     applyset: str | None = mapping_at(live, ("metadata", "labels")).get(PART_OF)
     return applyset
 
@@ -106,13 +106,12 @@ def run_of(value: Object) -> str:
 
 
 def managers(live: Object) -> frozenset[str]:
-    """The field managers of an object."""
     entries = live["metadata"].get("managedFields") or ()
     return frozenset(str(entry.get("manager")) for entry in entries)
 
 
 def makers(live: Object) -> str:
-    """Who has written the object: `kubectl, argocd-controller`."""
+    """Return which managers wrote the object: `kubectl, argocd-controller`."""
     entries = live["metadata"].get("managedFields") or ()
     names = dict.fromkeys(
         str(entry.get("manager")) for entry in entries if entry.get("subresource") != "status"
@@ -121,7 +120,7 @@ def makers(live: Object) -> str:
 
 
 def stranger(live: Object) -> str | None:
-    """Who created an object that none of our programs has ever written; None if one has.
+    """Return who created an object that none of our programs has written; None if one has.
 
     `kubectl expose` and a copied manifest give new objects the labels of the old one, that of its
     ApplySet and of its job too: labels do not make an object ours.
@@ -131,7 +130,7 @@ def stranger(live: Object) -> str | None:
 
 
 def is_member(live: Object) -> bool:
-    """Whether an object is in an ApplySet because it was applied with it, and is no copy."""
+    """Return whether an object was applied with its ApplySet, and is no copy."""
     return inventory(live) is not None and stranger(live) is None
 
 
@@ -139,7 +138,7 @@ def is_member(live: Object) -> bool:
 
 
 def other_job(desired: Object, live: Object) -> str | None:
-    """The job of another kind that has the same name, by its live ConfigMap: `TFJob bert`."""
+    """Return the job of another kind that has the same name, by its ConfigMap: `TFJob bert`."""
     wanted, present = _job_kind(desired), _job_kind(live)
     if not wanted or not present or wanted == present:
         return None
@@ -147,13 +146,12 @@ def other_job(desired: Object, live: Object) -> str | None:
 
 
 def names_of_config(desired: Object) -> tuple[str, ...]:
-    """The names that the ConfigMap of a job may have, whatever its kind; none of other objects."""
+    """Return the names that the ConfigMap of a job may have, whatever the job's kind."""
     job = mapping_at(desired, ("metadata", "labels")).get(JOB_LABEL)
     return config_names(job) if job and _job_kind(desired) else ()
 
 
 def _job_kind(value: Object) -> str | None:
-    """The kind of the job that a ConfigMap stores, if it stores one."""
     content = value.get("data") if value["kind"] == "ConfigMap" else None
     stored = content.get(STORED_JOB) if isinstance(content, Mapping) else None
     match = _STORED_KIND.search(stored) if isinstance(stored, str) else None
@@ -164,7 +162,7 @@ def _job_kind(value: Object) -> str | None:
 
 
 def missing_keys(desired: Object, live: Object) -> list[str]:
-    """The parts of the key pair that the desired Secret should have and the live one lacks."""
+    """Return the parts of the desired key pair that the live Secret lacks."""
     if (pair := key_pair_of(desired)) is None:
         return []
     content = live.get("data") or {}
@@ -172,7 +170,7 @@ def missing_keys(desired: Object, live: Object) -> list[str]:
 
 
 def prevents_destruction(*versions: Object) -> bool:
-    """Whether an object, as it is or as it is declared, says that it must not be destroyed."""
+    """Return whether one of the versions of an object says that it must not be destroyed."""
     return any(
         str((version["metadata"].get("annotations") or {}).get(PREVENT_DESTROY)).lower() == "true"
         for version in versions
@@ -180,7 +178,7 @@ def prevents_destruction(*versions: Object) -> bool:
 
 
 def lost_with(live: Object, desired: Object) -> str | None:
-    """What would be lost if an object were replaced; None if its manifest creates it all again."""
+    """Return what a replacement would lose; None if the manifest creates it all again."""
     kind: str = live["kind"]
     group = live["apiVersion"].rpartition("/")[0]
     if kind in _DATA:
@@ -197,7 +195,7 @@ def lost_with(live: Object, desired: Object) -> str | None:
 
 
 def spared(step: Step, live: Object) -> Step:
-    """The deletion of an object that its job no longer needs, as far as it may be deleted."""
+    """Reduce the deletion of an object to what may be deleted."""
     if annotations := _NOT_PRUNED.items() & mapping_at(live, ("metadata", "annotations")).items():
         return unmanaged(step, f"it has the annotation {': '.join(min(annotations))}")
     if live["kind"] == "PersistentVolumeClaim":
@@ -223,7 +221,7 @@ def spared(step: Step, live: Object) -> Step:
 
 
 def _foreign_keys(live: Object, owned: Ownership, declared: Collection[str] = ()) -> list[str]:
-    """The keys of a ConfigMap that only others wrote, and nobody declares: `data.x of kubectl`."""
+    """Return the keys that only others wrote and nobody declares: `data.x of kubectl`."""
     if live["kind"] not in ("ConfigMap", "Secret"):
         return []
 

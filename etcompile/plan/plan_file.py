@@ -1,4 +1,4 @@
-"""A plan as JSON and back: what `diff --plan` writes and `apply` reads.
+"""Write a plan as JSON for `diff --plan`, and read it for `apply`.
 
 The schema is schemas/plan.json. A file of another version is refused rather than half understood.
 It holds the UIDs and resourceVersions of the live objects: `apply` plans again, and refuses if the
@@ -49,7 +49,7 @@ class _Plan(Plan, frozen=True):
 
 
 def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
-    """The plan as a JSON value; unless `whole`, without the manifests that apply needs."""
+    """Return the plan as a JSON value; unless `whole`, without manifests, which apply needs."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -71,7 +71,7 @@ class _Head(Struct, rename="camel"):
 
 
 def is_plan(data: bytes) -> bool:
-    """Whether a file's content says that it is a plan, of whatever version."""
+    """Return whether a file's content says that it is a plan, of whatever version."""
     try:
         head = msgspec.json.decode(data, type=_Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -80,7 +80,7 @@ def is_plan(data: bytes) -> bool:
 
 
 def read_plan(data: bytes) -> Plan:
-    """The plan that a file's content is.
+    """Read a plan from a file's content.
 
     Raises:
         PlanError: this is not a plan, one of another version, or one that somebody has changed.
@@ -114,7 +114,7 @@ def read_plan(data: bytes) -> Plan:
 
 
 def digest(plan: Plan) -> str:
-    """A digest of everything that a plan does and of what it was made for.
+    """Digest everything that a plan does and what it is for.
 
     Two plans with the same digest do the same to the same objects, so one that was approved may
     be done if a new one still has its digest.
@@ -126,14 +126,13 @@ def digest(plan: Plan) -> str:
     ]
     for value in acting:
         value.pop("remedies", None)  # they say nothing that reasons do not
-    made_for = _context(plan)
-    digested: Any = {**made_for, "steps": acting} if made_for else acting
+    context = _context(plan)
+    digested: Any = {**context, "steps": acting} if context else acting
     text = json.dumps(digested, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _context(plan: Plan) -> dict[str, Any]:
-    """The cluster and the set of jobs that a plan is for."""
     return {
         **({"cluster": plan.cluster} if plan.cluster else {}),
         **({"set": msgspec.to_builtins(plan.job_set)} if plan.job_set else {}),

@@ -1,4 +1,4 @@
-"""Desired and live objects to a plan: what to do about each, why, and in what order.
+"""Plan what makes live objects what is desired: the step of each, why, and in what order.
 
 `matching` says which fields seem to differ, the API server which of them it would change. What is
 declared, what exists, whose it is, and what the API server accepts decide the action: the rules are
@@ -189,7 +189,7 @@ def arranged(
 def _unlisted(
     pod: Object, since: float, hosts: Object | None, now: float, drain: float
 ) -> float | None:
-    """Since when no host list names a Pod, in seconds since 1970; None if it has drained.
+    """Return since when no host list names a Pod, None if it has drained.
 
     Args:
         since: When the list from the files was last written, 0 if unknown.
@@ -204,7 +204,7 @@ def _unlisted(
 
 
 def _of_another(step: Step, others: Mapping[str, str]) -> Step:
-    """The step, refused if a job of another kind has the name of its job.
+    """Refuse the step if a job of another kind has the name of its job.
 
     All that exists under these names is the other job's, and not only the ConfigMap by which it is
     known: a run that is limited to a Pod must not replace that Pod.
@@ -243,7 +243,7 @@ def matched(
 def resolved(
     seeming: Difference, answer: Answer | None, rights: Rights, inventories: Collection[str] = ()
 ) -> Step:
-    """The step for an object that seems to differ.
+    """Decide what to do about an object that seems to differ.
 
     Args:
         inventories: The ids of all ApplySets that the declarations are of: the object may come
@@ -290,9 +290,10 @@ def resolved(
 
 
 def left_over(live: Object, rights: Rights, inventories: Collection[str]) -> Step:
-    """The step for an object that exists and is not declared.
+    """Decide what to do about an object that exists and is not declared.
 
-    `inventories` are the ids of the ApplySets that the declarations are of.
+    Args:
+        inventories: The ids of the ApplySets that the declarations are of.
     """
     step = deletion(live, "it is no longer in the files")
     if rights.whole:
@@ -317,7 +318,7 @@ def left_over(live: Object, rights: Rights, inventories: Collection[str]) -> Ste
 
 
 def _holder(live: Object, owned: Ownership, inventories: Collection[str]) -> str | None:
-    """Whose an object is if it is not ours, in a clause: `Argo CD application team manages it`."""
+    """Return whose an object is if it is not ours: `Argo CD application team manages it`."""
     member = owners.inventory(live)
     if tool := owners.tracker(live):
         return f"{tool} manages it"
@@ -337,7 +338,6 @@ def _decided(
     holder: str | None = None,
     immutable: Sequence[str] = (),
 ) -> Step:
-    """The step by what the API accepts."""
     refused = [change.field for change in limits if change.verdict == "refused"] or immutable
     why = [Reason(f"it is taken over: {holder}")] if holder else []
     if refused:
@@ -356,7 +356,7 @@ def _decided(
 
 
 def _guarded(step: Step, desired: Object, live: Object, rights: Rights) -> Step:
-    """A replacement, unless the object is protected from being destroyed."""
+    """Refuse a replacement if the object is protected from being destroyed."""
     # The fields that cannot change, without the option that would allow it.
     immutable = Reason(step.why[-1].text)
     if owners.prevents_destruction(desired, live):

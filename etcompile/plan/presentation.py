@@ -1,4 +1,4 @@
-"""A plan to what people read: text for a terminal, Markdown, or a page.
+"""Present a plan as text for a terminal, as Markdown, or as a page.
 
 Markdown is for a comment on a pull request, which has a limit (65,536 characters on GitHub), so
 what does not fit is left out, and the text says so. The page can be read without scripts: these
@@ -43,7 +43,7 @@ _LINE_COLOURS = {"-": "31", "+": "32", "@": "36", "#": "1", " ": ""}
 
 
 def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
-    """The plan's lines for a terminal: numbered things to do, each with the fields it changes."""
+    """Yield the lines for a terminal: numbered things to do, with the fields they change."""
     groups = shown(plan)
     width = len(str(len(groups)))
     job: str | None = ""
@@ -96,9 +96,9 @@ def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str
 
 
 def _short(changed: list[Line]) -> list[Line]:
-    """The lines of a change, shortened: `spec.replicas: 1 → 2`.
+    """Shorten the lines of a change: `spec.replicas: 1 → 2`.
 
-    Of two long lines, before and after, the part that shows the difference stays.
+    If two lines are long, the part in which they differ stays.
     """
     runs = [[*run] for _, run in itertools.groupby(changed, key=lambda line: line.sign)]
     for removed, added in itertools.pairwise(runs):
@@ -128,7 +128,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|<>~@])")
 
 
 def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
-    """The plan as Markdown of at most `limit` bytes: a table, and the changes folded below it."""
+    """Return Markdown of at most `limit` bytes: a table, and the changes folded below it."""
     groups = shown(plan)
     head = [f"### Plan: {_escaped(summary(plan))}", "", f"Against {_escaped(side(plan))}.", ""]
     if destroys := toll(plan):
@@ -203,7 +203,7 @@ _SIGNS = {
 
 
 def page(plan: Plan, yaml: Yaml) -> str:
-    """The plan as an HTML document: its turns, and each object's change to unfold."""
+    """Return an HTML document: the plan's turns, and each object's change to unfold."""
     groups = shown(plan)
     counts = Counter[str]()
     columns: dict[int, list[Shown]] = {}
@@ -238,7 +238,7 @@ def _brief(group: Shown) -> str:
 
 
 def _lines_on_page(group: Shown, yaml: Yaml) -> list[tuple[str, str]]:
-    """The class and the text of each line."""
+    """Return the class and the text of each line."""
     step = group.first
     text = [line for change in step.changes for line in lines(change, yaml)]
     if step.manifest is not None and step.action in ("create", "replace"):

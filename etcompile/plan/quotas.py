@@ -3,9 +3,9 @@
 A run that takes the place of another needs quota for both. If there is none, the old Pods are
 deleted first, if that frees enough; otherwise the plan is refused: a gang that runs is never ended
 for one that cannot exist. That holds for a new run, for Pods that are replaced, and for a restart.
-New Pods that even an empty quota could not hold are refused, too. Where others use the quota,
-nobody knows when they end: the plan says that it may wait. The API server's dry run does not know
-any of this: it looks at one Pod at a time.
+New Pods that even an empty quota could not hold are refused, too. Where other Pods use the quota,
+their end is unknown: the plan says that it may wait. The API server's dry run does not know any of
+this: it sees one Pod at a time.
 """
 
 from collections import defaultdict
@@ -94,7 +94,7 @@ def within_quotas(
 
 
 def _left_behind(plan: Plan, live: Mapping[ObjectKey, Object]) -> dict[str, set[str | None]]:
-    """By namespace, the jobs of which Pods run that their Services would no longer lead to."""
+    """Return, by namespace, jobs with running Pods that their Services would leave."""
     switched = {
         step.job
         for step in plan.steps
@@ -112,7 +112,7 @@ def _left_behind(plan: Plan, live: Mapping[ObjectKey, Object]) -> dict[str, set[
 
 
 def _deleted_first(steps: Mapping[str, Step], first: Sequence[Step], why: str) -> dict[str, Step]:
-    """The steps with deletions that come before anything else is created."""
+    """Put deletions before anything else is created."""
     early = {step.id for step in first}
     refs = {step.ref for step in first}
     result: dict[str, Step] = {}

@@ -1,4 +1,4 @@
-"""The plans that remove a job, or run it again.
+"""Plan how to remove a job, or to run it again.
 
 To remove a job, launchers are deleted first, and last what other objects need. To run it again, all
 old Pods must be gone before the first new one is created, which a single plan cannot do: within a
@@ -143,7 +143,7 @@ def restart(
     context: str | None = None,
     namespace: str = "default",
 ) -> tuple[Plan, Plan, Plan]:
-    """The plans that run a job again, one after the other.
+    """Return the plans that run a job again, one after the other.
 
     Args:
         pods: The Pods, and Jobs of Kubernetes, that the job declares, each with its namespace.

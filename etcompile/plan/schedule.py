@@ -1,4 +1,4 @@
-"""Steps to the order in which they are done: what each waits for, and whose turn it is.
+"""Order steps: what each waits for, and whose turn it is.
 
 `ordered` writes down the reasons that an object has for itself: it names another one in its spec,
 or training needs it so (reference/gitops.md 4.3). `Schedule` adds the waves and hands out the steps
@@ -51,7 +51,7 @@ def ordered(
     unready: Iterable[Draft] = (),
     drain: int = DRAIN,
 ) -> list[Step]:
-    """The steps with their order, and the steps that only wait.
+    """Return the steps with their order, and the steps that only wait.
 
     Args:
         waits: By job, the names of Pods that wait, each with those of the Pods it waits for.
@@ -104,7 +104,7 @@ def ordered(
 
 
 def drains(seconds: float, since: float | None = None) -> str:
-    """Why a Pod that is to be deleted is waited for, and for how long."""
+    """Explain why a Pod that is to be deleted is waited for, and for how long."""
     at = f" at {timestamp(since)}" if since is not None else ""
     return f"it was removed from the host list{at}, and drains for at most {seconds:g} s"
 
@@ -142,7 +142,7 @@ class _Training:
                     self.lists[draft.step.id] = (draft, added, removed)
 
     def waiting(self, after: _After) -> Iterator[Step]:
-        """Writes what waits for what into `after`, and yields the steps that only wait."""
+        """Write what waits for what into `after`, and yield the steps that only wait."""
         for pod in self.applied:
             for host in host_names(pod.value):
                 service = self.services.get(host)
@@ -160,7 +160,7 @@ class _Training:
         yield from self._launchers(after)
 
     def _scale_in(self, after: _After) -> Iterator[Step]:
-        """The host list, a while to drain, the Pod, then the Service."""
+        """Order a scale-in: the host list, a while to drain, the Pod, then the Service."""
         launchers = [
             draft.step.id
             for draft in self.gone
@@ -175,9 +175,17 @@ class _Training:
             )
             if pod.step.action == "delete" and (lists or pod.unlisted is not None):
                 since = None if lists else pod.unlisted
-                why, own = drains(self.drain, since), {"job": pod.step.job, "uid": pod.step.uid}
-                wait = Step("wait", pod.step.ref, (Reason(why),), until="drained", after=lists)
-                drained = structs.replace(wait, limit=self.drain, since=since, **own)
+                drained = Step(
+                    "wait",
+                    pod.step.ref,
+                    (Reason(drains(self.drain, since)),),
+                    after=lists,
+                    job=pod.step.job,
+                    until="drained",
+                    limit=self.drain,
+                    since=since,
+                    uid=pod.step.uid,
+                )
                 after[pod.step.id].append(drained.id)
                 yield drained
             if pod.step.id not in launchers:
@@ -188,7 +196,7 @@ class _Training:
                     after[service.id].append(pod.step.id)
 
     def _launchers(self, after: _After) -> Iterator[Step]:
-        """A launcher comes after its workers; one that is replaced only once they are Ready.
+        """Put a launcher after its workers, and one that is replaced after they are Ready.
 
         A new one need not wait for that: its own gate does.
         """
@@ -220,20 +228,20 @@ def _ready(pod: Step) -> Step:
 
 
 def host_names(pod: Object) -> tuple[str, ...]:
-    """The names by which others may know a Pod."""
-    own, host = pod["metadata"]["name"], (pod.get("spec") or {}).get("hostname")
-    return (own, host) if isinstance(host, str) and host != own else (own,)
+    """Return the names by which other Pods may know a Pod."""
+    name, host = pod["metadata"]["name"], (pod.get("spec") or {}).get("hostname")
+    return (name, host) if isinstance(host, str) and host != name else (name,)
 
 
 def hosts_in(text: object) -> set[str]:
-    """The first word of each line, which is a host, without port and domain."""
+    """Return the first word of each line, which is a host, without port and domain."""
     lines = text.splitlines() if isinstance(text, str) else ()
     words = (line.split(maxsplit=1)[0] for line in lines if line.strip())
     return {word.partition(":")[0].partition(".")[0] for word in words}
 
 
 def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
-    """The hosts that a change of a ConfigMap adds to its host lists, and those that it drops."""
+    """Return the hosts that a change of a ConfigMap adds to its host lists, and removes."""
     added: set[str] = set()
     removed: set[str] = set()
     for change in step.changes:
@@ -248,9 +256,9 @@ def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
 
 
 class Schedule:
-    """Hands out the steps of a plan, each once what it waits for is done.
+    """The steps of a plan that can begin, each once what it waits for is done.
 
-    One thread asks and reports: it is not safe to share.
+    It is not safe to share between threads.
 
     Args:
         steps: The steps of a plan, without a ring. Those with nothing to do are never handed out.
@@ -262,7 +270,7 @@ class Schedule:
         self._sorter.prepare()
 
     def ready(self) -> Iterator[Step]:
-        """The steps that can begin now and were not handed out before."""
+        """Yield the steps that can begin now and were not handed out before."""
         while names := self._sorter.get_ready():
             points = [name for name in names if name.startswith(_POINT)]
             for name in names:
@@ -272,12 +280,12 @@ class Schedule:
             self._sorter.done(*points)
 
     def done(self, step: Step) -> None:
-        """Reports that a step is done, so that others can begin. One that has failed never is."""
+        """Report that a step is done, so that others can begin. Never report a failed one."""
         self._sorter.done(step.id)
 
 
 def ring(steps: Iterable[Step]) -> str | None:
-    """Steps that wait for each other, as a sentence; None if there are none."""
+    """Return steps that wait for each other, as a sentence; None if there are none."""
     try:
         _sorter({step.id: step for step in steps if step.action not in IDLE}).prepare()
     except CycleError as error:
@@ -288,7 +296,7 @@ def ring(steps: Iterable[Step]) -> str | None:
 
 
 def turns(steps: Iterable[Step]) -> dict[str, int]:
-    """The turn of each step with something to do, by its id, from 0: those of one need not wait.
+    """Return the turn of each step with something to do, by its id, from 0.
 
     The steps are without a ring.
     """
@@ -304,7 +312,7 @@ def turns(steps: Iterable[Step]) -> dict[str, int]:
 
 
 def in_turn(steps: Iterable[Step]) -> list[Step]:
-    """The steps in an order in which they can be done one by one, otherwise as they come.
+    """Sort steps so that they can be done one by one.
 
     Those with nothing to do come last. If there is a ring, all stay as they come.
     """
@@ -335,8 +343,8 @@ def _sorter(steps: Mapping[str, Step]) -> TopologicalSorter[str]:
     # A run that is deleted to free a quota is gone before any Service or host list is the next's.
     for step in steps.values() if freed else ():
         where = step.ref.namespace
-        is_made = step.action in MAKES and step.wave >= _AFTER_IDENTITY
-        if is_made and step.job in filled.get(where, ()):
+        is_late = step.action in MAKES and step.wave >= _AFTER_IDENTITY
+        if is_late and step.job in filled.get(where, ()):
             # An object that names no namespace is in the plan's own, which may be any of them.
             sorter.add(
                 step.id,
@@ -358,8 +366,8 @@ def _sorter(steps: Mapping[str, Step]) -> TopologicalSorter[str]:
             before = [point]
         sorter.add(everything, *before)
     for job, waves in leaving.items():
-        own = making.get(job) if job is not None else None
-        before = [_wave_point(job, max(own))] if own else [everything]
+        created = making.get(job) if job is not None else None
+        before = [_wave_point(job, max(created))] if created else [everything]
         for number, inside in sorted(waves.items(), reverse=True):
             for step in inside:
                 sorter.add(step.id, *before)

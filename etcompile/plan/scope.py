@@ -1,4 +1,4 @@
-"""What a plan may do, and to which objects: the choices of the user."""
+"""Limit what a plan may do, and to which objects, by the choices of the user."""
 
 from collections.abc import Iterable, Sequence
 
@@ -41,7 +41,7 @@ class Rights(Struct, frozen=True):
 
 
 def targeted(plan: Plan, targets: Sequence[str]) -> Plan:
-    """The plan with the steps of the named objects only, as for `--target`.
+    """Reduce a plan to the steps of the named objects, as for `--target`.
 
     All other objects are left alone. They stay in the plan, so that they stay in their inventory,
     and the reader sees what was not changed.
@@ -71,7 +71,7 @@ def targeted(plan: Plan, targets: Sequence[str]) -> Plan:
 
 
 def unknown_targets(plan: Plan, targets: Sequence[str]) -> list[Diagnostic]:
-    """An error for each target that is no object of a plan."""
+    """Return an error for each target that is no object of a plan."""
     errors = []
     for target in targets:
         if any(is_named(step.ref, [target]) for step in plan.steps):
@@ -87,7 +87,7 @@ def unknown_targets(plan: Plan, targets: Sequence[str]) -> list[Diagnostic]:
 
 
 def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
-    """Whether an object is one of those that the user named.
+    """Return whether an object is one of those that the user named.
 
     Args:
         names: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; `*` is any. Kinds as kubectl takes

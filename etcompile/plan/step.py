@@ -1,4 +1,4 @@
-"""The values that a plan consists of: what is declared, and a step for each object.
+"""Define what a plan consists of: what is declared, and a step for each object.
 
 `diff` shows these values, a plan file holds them (`etcompile.plan.plan_file`), and `apply` carries
 them out. `etcompile.plan.planner` creates them.
@@ -91,7 +91,7 @@ class ObjectRef(Struct, frozen=True, order=True, omit_defaults=True, rename="cam
         return self.key_in("default")
 
     def key_in(self, namespace: str) -> ObjectKey:
-        """The same in a cluster whose default namespace this is."""
+        """Return the key in a cluster whose default namespace this is."""
         return self.group, self.kind, self.namespace or namespace, self.name
 
     def __str__(self) -> str:
@@ -101,7 +101,6 @@ class ObjectRef(Struct, frozen=True, order=True, omit_defaults=True, rename="cam
 
 
 def reference(value: Object) -> ObjectRef:
-    """The reference of an object."""
     metadata = value["metadata"]
     name = metadata.get("name") or metadata.get("generateName") or ""
     return ObjectRef(value["apiVersion"], value["kind"], metadata.get("namespace") or "", name)
@@ -216,29 +215,27 @@ class Step(Struct, frozen=True, dict=True, omit_defaults=True, rename="camel"):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why, in plain words, and what to do about it."""
         return tuple(map(str, self.why))
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What to do about its reasons."""
         return tuple(reason.remedy for reason in self.why if reason.remedy is not None)
 
 
 def deletion(live: Object, reason: str = "") -> Step:
-    """The step that deletes an object as it is now."""
+    """Return the step that deletes an object as it is now."""
     uid, version = (live["metadata"].get(name) for name in ("uid", "resourceVersion"))
     return Step("delete", reference(live), (Reason(reason),), uid=uid, resource_version=version)
 
 
 def unmanaged(step: Step, reason: str, remedy: Remedy | None = None) -> Step:
-    """The step of an object that is left alone, though something might be done about it."""
+    """Turn a step into one that leaves its object alone, though an option may change that."""
     why = (Reason(reason, remedy),)
     return structs.replace(step, action="unmanaged", why=why, needs=None, after=())
 
 
 def conflict(step: Step, *why: Reason, needs: Need | None = None) -> Step:
-    """The step, refused for these reasons."""
+    """Refuse a step for these reasons."""
     return structs.replace(step, action="conflict", why=why, needs=needs)
 
 
@@ -282,16 +279,16 @@ class Plan(Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Whether there is anything to do, or anything that somebody refuses."""
+        """Whether there is anything to do, or anything that is refused."""
         return any(step.action not in ("unchanged", "unmanaged", "wait") for step in self.steps)
 
     @property
     def refused(self) -> tuple[Step, ...]:
-        """The steps that need an option, or that somebody else's claim forbids."""
+        """The steps that need an option, or that another owner's claim forbids."""
         return tuple(step for step in self.steps if step.needs or step.action == "conflict")
 
     def counts(self) -> dict[Action, int]:
-        """How many steps of each action there are, in the order of `ACTIONS`."""
+        """Count the steps of each action, in the order of `ACTIONS`."""
         counts = dict.fromkeys(ACTIONS, 0)
         for step in self.steps:
             counts[step.action] += 1
@@ -304,12 +301,12 @@ _SECRET_FIELDS = ("data", "stringData")
 
 
 def has_values(value: Object) -> bool:
-    """Whether an object is a Secret with values."""
+    """Return whether an object is a Secret with values."""
     return value["kind"] == "Secret" and any(value.get(name) for name in _SECRET_FIELDS)
 
 
 def masked(kind: str, path: KeyedPath, value: Any) -> Any:
-    """A field's value without credentials; of a Secret's value, only how long it is.
+    """Return a field's value without credentials; of a Secret's value, only how long it is.
 
     A change in a plan holds nothing else, so nothing that shows, writes or logs changes can reveal
     one. An object that is to be applied stays as its author wrote it.
@@ -322,14 +319,14 @@ def masked(kind: str, path: KeyedPath, value: Any) -> Any:
 
 
 def _without_credentials(path: KeyedPath, value: Any) -> Any:
-    """A value without the credentials in it, recognised by their form or by their name."""
+    """Remove the credentials in a value, recognised by their form or by their name."""
     if isinstance(value, str):
         name = path[-2] if len(path) > 1 and path[-1] == "value" else path[-1] if path else ""
         return HIDDEN if is_credential(name.strip("[]"), value) else redacted(value)
     if isinstance(value, Mapping):
         item = value.get("name")
-        own = (*path, f"[{item}]") if isinstance(item, str) and "value" in value else path
-        return {key: _without_credentials((*own, key), inner) for key, inner in value.items()}
+        here = (*path, f"[{item}]") if isinstance(item, str) and "value" in value else path
+        return {key: _without_credentials((*here, key), inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_without_credentials(path, item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""Which changes of an existing object the API server refuses.
+"""Tell which changes of an existing object the API server refuses.
 
 The rules are rows of `schemas/kubernetes/updates.yaml`, whose comments say what a row is. They are
 for two folders, or an output folder and what would be written over it: a cluster's dry run decides
@@ -58,7 +58,6 @@ class Change(Struct, frozen=True):
 
 @functools.cache
 def rows() -> dict[tuple[str, str], tuple[tuple[KeyedPath, Row], ...]]:
-    """The fields with a rule and their rows, by API group and kind."""
     by_kind: dict[tuple[str, str], list[tuple[KeyedPath, Row]]] = {}
     for row in _ROWS.decode(msgspec.json.encode(table()["changes"])):
         fields = [(tuple(field.replace("[", ".[").split(".")), row) for field in row.fields]
@@ -67,18 +66,18 @@ def rows() -> dict[tuple[str, str], tuple[tuple[KeyedPath, Row], ...]]:
 
 
 def row_of(kind: tuple[str, str], path: KeyedPath) -> tuple[KeyedPath, Row] | None:
-    """The first row that is about a field or what it is in, with the path that it names."""
+    """Return the first row about a field or what it is in, with the path that it names."""
     for steps, row in rows().get(kind, ()):
         if len(path) >= len(steps) and all(
-            step in (own, "*") or (step == "[*]" and own.startswith("["))
-            for step, own in zip(steps, path, strict=False)
+            step in (part, "*") or (step == "[*]" and part.startswith("["))
+            for step, part in zip(steps, path, strict=False)
         ):
             return steps, row
     return None
 
 
 def changes(old: Object, new: Object, places: Sequence[Raw] | None = None) -> list[Change]:
-    """The changes of an object that are refused, or restart something.
+    """Return the changes of an object that are refused, or restart something.
 
     Args:
         old: The object as it was declared: JSON, without nulls, of a kind and with a name.
@@ -121,7 +120,7 @@ def changes(old: Object, new: Object, places: Sequence[Raw] | None = None) -> li
 
 
 def leaves(place: Raw) -> Iterator[KeyedPath]:
-    """The fields in a place: several where only one of the states has a mapping."""
+    """Yield the fields in a place: several where only one of the states has a mapping."""
     value = place.after if place.before is ABSENT else place.before
     if not isinstance(value, Mapping) or ABSENT not in (place.before, place.after):
         yield place.path
@@ -133,7 +132,7 @@ def leaves(place: Raw) -> Iterator[KeyedPath]:
 
 
 def _value(of: Object, path: KeyedPath) -> Any:
-    """The value of a field, or the default that the API server fills in."""
+    """Return the value of a field, or the default that the API server fills in."""
     value = value_at(of, path)
     if value is not ABSENT:
         return value
@@ -142,7 +141,7 @@ def _value(of: Object, path: KeyedPath) -> Any:
 
 
 def _tolerations_added(old: Any, new: Any, *_: Object) -> bool:
-    """Every toleration is still there; how many seconds it lasts may change."""
+    """Accept more tolerations, and other seconds in those that are there."""
 
     def lasting(toleration: Object) -> Object:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
@@ -161,7 +160,7 @@ def _grown(old: Any, new: Any, *_: Object) -> bool:
 
 
 def _elastic(old: Any, new: Any, before: Object, after: Object) -> bool:
-    """An Indexed job scales when both of its counts stay equal."""
+    """Accept that an Indexed job scales, if both of its counts stay equal."""
     counts = [
         (completions, job.get("spec", {}).get("parallelism", 1))
         for completions, job in ((old, before), (new, after))
