@@ -1,4 +1,4 @@
-"""What the commands do to a cluster, for programs: propose, look at it, carry it out.
+"""Propose and carry out changes of a cluster, for programs as the commands do.
 
 compilation = etcompile.compile(["jobs/"])
 with operations.connect(context="prod") as cluster:

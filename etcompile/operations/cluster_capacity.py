@@ -1,4 +1,4 @@
-"""A cluster or a snapshot of one, and compiled jobs, to whether each fits, and what it costs."""
+"""Answer whether jobs fit a cluster or a snapshot of one, and what their runs cost."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class JobCapacity(NamedTuple):
 
 
 def read_cluster(cluster: Cluster, *, is_portable: bool = False) -> tuple[Snapshot, list[str]]:
-    """The snapshot of a cluster, and the kinds that could not be read for it.
+    """Return the snapshot of a cluster, and the kinds that could not be read for it.
 
     Args:
         is_portable: Whether it is for a file, which names no nodes.
@@ -70,11 +70,6 @@ def read_cluster(cluster: Cluster, *, is_portable: bool = False) -> tuple[Snapsh
 
 
 def read_file(file: str) -> Snapshot:
-    """The snapshot that a file holds.
-
-    Raises:
-        RefusedError: it holds none.
-    """
     place, diagnostics = Location(file), tuple[Diagnostic, ...]()
     try:
         loaded = parse(access.content(file), file=file)
@@ -92,7 +87,7 @@ def read_file(file: str) -> Snapshot:
 def job_capacities(
     compilation: Compilation, shot: Snapshot | None, prices: Mapping[str, float]
 ) -> list[JobCapacity]:
-    """Whether each job fits, and all of them together if each does; what their runs cost.
+    """Return whether each job fits, and all of them together if each does, with costs.
 
     Args:
         shot: The cluster; None if nothing is known of it.
@@ -109,8 +104,8 @@ def job_capacities(
     result = []
     for group in jobs:
         place = group.origin.locate("metadata", "name") if group.origin else None
-        own = answer(shot, group) if shot else Answer("unknown")
-        result.append(JobCapacity(str(group.title), own, cost(group, prices), place))
+        alone = answer(shot, group) if shot else Answer("unknown")
+        result.append(JobCapacity(str(group.title), alone, cost(group, prices), place))
     if shot and len(jobs) > 1 and all(each.answer.verdict == "fits" for each in result):
         together = answer(shot, *jobs)
         if together.verdict == "never":
@@ -120,9 +115,9 @@ def job_capacities(
 
 
 def waits_for(cluster: Cluster, pods: Sequence[Object]) -> str:
-    """Why no node takes Pods that the scheduler cannot place, and what would change that.
+    """Explain why no node takes Pods that the scheduler cannot place, and what would change that.
 
-    Empty if who asks may not list nodes.
+    The text is empty if the user may not list nodes.
     """
     try:
         shot, _ = read_cluster(cluster)
@@ -132,7 +127,6 @@ def waits_for(cluster: Cluster, pods: Sequence[Object]) -> str:
 
 
 def capacity_problems(capacities: Sequence[JobCapacity]) -> Iterator[Diagnostic]:
-    """What is to be reported of jobs that do not fit."""
     for each in capacities:
         answer, code = each.answer, _VERDICTS[each.answer.verdict][1]
         if code == codes.NEVER_FITS and answer.fewer:
@@ -148,7 +142,7 @@ def _sentence(answer: Answer) -> str:
 
 
 def _advice(answer: Answer) -> str:
-    """What would have to end before a job fits, and what fits already."""
+    """Return what would have to end before a job fits, and what fits already."""
     words = []
     for priority, amounts in answer.would_end.items():
         needed = ", ".join(f"{name}: {n}" for name, n in amounts.items() if name != "pods")
@@ -159,7 +153,7 @@ def _advice(answer: Answer) -> str:
 
 
 def cost(group: JobObjects, prices: Mapping[str, float]) -> str:
-    """The GPU-hours of a run and their price, as far as deadlines and prices are known."""
+    """Return the GPU-hours of a run and their price, as far as deadlines and prices are known."""
     pods = [value["spec"] for value in group.objects if value["kind"] == "Pod"]
     deadlines = [spec.get("activeDeadlineSeconds") for spec in pods]
     amounts = total((1, requested(spec)) for spec in pods)
@@ -175,7 +169,7 @@ def cost(group: JobObjects, prices: Mapping[str, float]) -> str:
 
 
 def capacity_markdown(capacities: Sequence[JobCapacity], shot: Snapshot | None) -> str:
-    """A table of jobs for a comment on a pull request; those that do not fit come first."""
+    """Return a table of jobs for a pull request; those that do not fit come first."""
     order = sorted(capacities, key=lambda each: each.answer.verdict == "fits")
     rows = ["", "| Job | Capacity | A run |", "|---|---|---|"]
     for each in order[:20]:

@@ -1,4 +1,4 @@
-"""A compilation and a cluster to a proposal: what `diff` shows, and `apply` and `delete` do."""
+"""Propose what makes a cluster what was compiled, or what deletes jobs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -49,7 +49,6 @@ class ImpossibleError(RefusedError):
 
 
 def impossible(code: str, **facts: object) -> ImpossibleError:
-    """The error for a request that one diagnostic refuses."""
     return ImpossibleError([diagnose(code, None, **facts)])
 
 
@@ -66,7 +65,7 @@ def named_job(cluster: Cluster, word: str, namespace: str | None = None) -> str:
 
 
 def _named_or_left(cluster: Cluster, word: str, namespace: str | None) -> str:
-    """As `named_job`, and the name of a job of which only the ConfigMap may be gone."""
+    """Return the name of a job of which perhaps only the ConfigMap is gone."""
     try:
         return named_job(cluster, word, namespace)
     except ImpossibleError as error:
@@ -77,7 +76,7 @@ def _named_or_left(cluster: Cluster, word: str, namespace: str | None) -> str:
 
 
 def acyclic(proposal: Proposal) -> Proposal:
-    """The proposal, whose objects do not wait for each other.
+    """Return the proposal, if its objects do not wait for each other.
 
     Raises:
         ImpossibleError: they do.
@@ -96,7 +95,7 @@ def apply_proposal(
     job_set: JobSet | None = None,
     targets: Sequence[str] = (),
 ) -> Proposal:
-    """What makes a cluster what was compiled: `apply` does it, `diff` shows it.
+    """Propose what makes a cluster what was compiled: `apply` does it, `diff` shows it.
 
     Args:
         rights: What may be done; if None, nothing is replaced, taken over or deleted.
@@ -193,7 +192,7 @@ def _members(values: Iterable[Object]) -> Iterator[ObjectRef]:
 
 
 def _only_renamed(steps: Iterable[Step]) -> Iterator[Diagnostic]:
-    """A warning for jobs whose Pods get new names and are otherwise what they were."""
+    """Warn of jobs whose Pods get new names and are otherwise what they were."""
     jobs = ", ".join(
         str(step.job)
         for step in steps
@@ -285,7 +284,7 @@ def delete_proposal(
     job_set: JobSet | None = None,
     absent: Callable[[str, str], None] | None = None,
 ) -> Proposal:
-    """What deletes jobs, all they consist of, and nothing else. Nothing is written.
+    """Propose what deletes jobs with all their objects, and nothing else.
 
     Args:
         jobs: The name of each, or its namespace and its name; a name as `status.find_job` takes it,

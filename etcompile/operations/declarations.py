@@ -1,4 +1,4 @@
-"""What files declare: both sides of `etcompile diff --against`, what `apply` applies, and its set.
+"""Declare what files say: both sides of `etcompile diff --against`, and what `apply` applies.
 
 The right side is what was compiled. The left side is a folder, or a Git revision, at which the same
 paths are compiled with the same options.
@@ -35,7 +35,7 @@ def declarations(
     *,
     generated: bool = False,
 ) -> list[Declared]:
-    """The objects of a compilation, by job.
+    """Return the objects of a compilation, by job.
 
     Args:
         inventories: The ids of the jobs' ApplySets, by title; none if None.
@@ -63,7 +63,7 @@ def compared(
     ignored: tuple[Ignored, ...] = (),
     targets: Sequence[str] = (),
 ) -> Plan:
-    """What has changed since a folder or a Git revision, as the plan that would bring it about.
+    """Plan what has changed since a folder or a Git revision.
 
     Args:
         against: A folder of manifests or job files; a Git revision, at which the same paths are
@@ -94,7 +94,7 @@ def compared(
 
 
 def _folder(path: str, options: Options) -> Compilation:
-    """What a folder declares: manifests as they are, and specs as they compile."""
+    """Compile a folder: manifests stay as they are."""
     plain = Options(
         namespace=options.namespace,
         settings=Settings(kubernetes_version=options.settings.kubernetes_version),
@@ -107,7 +107,7 @@ def _folder(path: str, options: Options) -> Compilation:
 
 
 def _revision(against: str, paths: Sequence[str], options: Options, folder: Path) -> Compilation:
-    """What the same paths were at a revision, or what a folder of the revision declares."""
+    """Compile the same paths at a revision, or a folder of the revision."""
     name, _, inside = against.partition(":")
     of = revision(name, Path.cwd())
     if inside:
@@ -143,7 +143,7 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
 
 
 def _then(values: Sequence[Any], of: Revision, folder: Path) -> tuple[Any, ...]:
-    """The files and folders that existed, as they were; what is in no repository as it is."""
+    """Return the files and folders as they were; what is in no repository as it is."""
     result = []
     for value in values:
         inside = None
@@ -159,7 +159,7 @@ def _then(values: Sequence[Any], of: Revision, folder: Path) -> tuple[Any, ...]:
 
 
 def _placed_in(compilation: Compilation, name: str, folder: Path) -> Compilation:
-    """The compilation whose diagnostics name files as git does: `main:jobs/bert.yaml`."""
+    """Name files in diagnostics as git does: `main:jobs/bert.yaml`."""
 
     def placed(diagnostic: Diagnostic) -> Diagnostic:
         where = diagnostic.location
@@ -184,7 +184,7 @@ _REMOTE = re.compile(
 def job_set(
     paths: Sequence[str], name: str | None = None, *, repository: tuple[str, str] | None = None
 ) -> JobSet | None:
-    """The set that PATHs are, or are a part of; None if nothing says whose they are.
+    """Return the set that PATHs are, or are a part of; None if nothing says whose they are.
 
     A folder is a set: what left it is an orphan. A single file is a part of its folder's set, and
     says nothing about the other files there. The id must be the same for every clone of a
@@ -223,7 +223,7 @@ def job_set(
 
 
 def _address(folder: Path, repository: tuple[str, str] | None) -> tuple[str, str] | None:
-    """A folder as everybody who has the repository calls it: `github.com/team/repo` and `jobs`."""
+    """Return a folder as every clone of the repository has it: `github.com/team/repo`, `jobs`."""
     if repository is not None:
         name, top = repository[0].strip("/"), repository[1]
     else:
@@ -237,7 +237,7 @@ def _address(folder: Path, repository: tuple[str, str] | None) -> tuple[str, str
 
 
 def _origin(folder: str) -> str:
-    """Which Git repository a folder is in: its remote, or its first commit; empty if unknown."""
+    """Return the repository of a folder: its remote, or its first commit; empty if unknown."""
     git = "git", "-C", folder
     remote = normalised(command_output(*git, "remote", "get-url", "origin"))
     commits = "" if remote else command_output(*git, "rev-list", "--max-parents=0", "HEAD")
@@ -245,9 +245,9 @@ def _origin(folder: str) -> str:
 
 
 def normalised(remote: str) -> str:
-    """A remote's address without what differs between clones: `github.com/team/repo`.
+    """Return a remote's address without what differs between clones: `github.com/team/repo`.
 
-    The scheme, the user, the port, an alias of ssh's configuration, and the case.
+    That is the scheme, the user, the port, an alias of ssh's configuration, and the case.
     """
     match = _REMOTE.match(remote.rstrip("/").removesuffix(".git"))
     local = "://" not in remote and ":" not in remote.partition("/")[0]
@@ -261,7 +261,7 @@ def normalised(remote: str) -> str:
 
 
 def command_output(*command: str) -> str:
-    """What a program prints; nothing if there is no such program, or it fails."""
+    """Return what a program prints; nothing if there is no such program, or it fails."""
     try:
         done = subprocess.run(  # noqa: S603 - arguments of our own
             command, capture_output=True, timeout=10, check=False

@@ -1,4 +1,4 @@
-"""A proposal to what is done to the cluster, or why nothing is, for all commands that write."""
+"""Carry out a proposal, or say why nothing is done, for all commands that write."""
 
 import json
 import time
@@ -31,7 +31,7 @@ _AT_ONCE = 16
 
 
 class Result(Struct, frozen=True):
-    """What came of an operation.
+    """The result of an operation.
 
     Args:
         code: The exit code that `etcompile apply` has for it: 0 if all is well.
@@ -44,7 +44,7 @@ class Result(Struct, frozen=True):
 
 
 def refused(proposal: Proposal) -> Result | None:
-    """What stands in the way of a proposal, as far as its plan knows; None if nothing."""
+    """Return what stands in the way of a proposal, as far as its plan knows; None if nothing."""
     steps = proposal.whole.refused
     if not steps:
         return None
@@ -71,7 +71,7 @@ def execute(
     end: Callable[[Outcome], None] = lambda _: None,
     during: Callable[[Rollout], AbstractContextManager[object]] = nullcontext,
 ) -> Result:
-    """Does what is proposed, or says why nothing of it is done.
+    """Do what is proposed, or say why nothing of it is done.
 
     Refusals come first, all of them, and nothing is written while there is one: those that the
     plan knows, then those that the API server finds in a dry run.
@@ -129,9 +129,9 @@ def execute(
 
 
 def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
-    """What `execute` would refuse beyond what the plan says, whoever carries it out.
+    """Return what `execute` would refuse beyond what the plan says.
 
-    Rights are left out: who looks at a plan need not be who applies it.
+    Rights are left out: another user may apply the plan.
     """
     sets = Inventories(cluster, proposal)
     against = sets.refusals()
@@ -153,7 +153,7 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
 
 
 def warned(cluster: Cluster) -> Iterator[Diagnostic]:
-    """What the API server has warned of, and what it dropped without a word, each once."""
+    """Yield what the API server has warned of, and what it dropped silently, each once."""
     for text in cluster.warnings:
         yield diagnose(codes.API_SERVER_WARNS, None, text=text)
     for kind, field in cluster.dropped:
@@ -161,7 +161,6 @@ def warned(cluster: Cluster) -> Iterator[Diagnostic]:
 
 
 def _of_steps(steps: Sequence[Step]) -> Diagnostic:
-    """The diagnostic for steps of the plan that are refused for the same reasons."""
     step = steps[0]
     objects = listed(dict.fromkeys(other.ref for other in steps))
     changes = [change for change in step.changes if change.manager or change.immutable]
@@ -175,7 +174,7 @@ def _of_steps(steps: Sequence[Step]) -> Diagnostic:
 
 
 def _diagnostics(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
-    """The diagnostics for what the API server refuses, one for all objects with the same words."""
+    """Yield what the API server refuses, one diagnostic for objects with the same words."""
     groups: dict[object, list[Refusal]] = {}
     for refusal in refusals:
         reasons = tuple(reason.replace(refusal.ref.name, "*") for reason in refusal.reasons)
@@ -195,7 +194,7 @@ def _diagnostics(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
 
 
 def both_values(change: FieldChange) -> str:
-    """A field with both its values: `data.hosts is "a:1", and would be "b:1"`."""
+    """Return a field with both its values: `data.hosts is "a:1", and would be "b:1"`."""
     before, after = (
         json.dumps(value, ensure_ascii=False, sort_keys=True)
         for value in (change.before, change.after)

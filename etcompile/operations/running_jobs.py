@@ -1,4 +1,4 @@
-"""A job that runs in a cluster, as its ConfigMap there declares it, to a restart or a checkpoint.
+"""Restart a job, or request a checkpoint, as its ConfigMap in the cluster declares the job.
 
 A checkpoint is requested from the commands of the job directly, without the watcher.
 """
@@ -48,7 +48,7 @@ _REASON = "somebody has asked for a checkpoint"
 
 
 def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Proposal:
-    """What replaces all Pods of a job, as its last apply declared them. Nothing is written.
+    """Propose what replaces all Pods of a job, as its last apply declared them.
 
     Args:
         adopt: Also replace Pods that other people or tools manage.
@@ -122,7 +122,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
 
 
 def _declared(cluster: Cluster, job: str, code: str) -> tuple[Seen, StoredRun]:
-    """What the cluster has of a job, and the job that its ConfigMap there declares.
+    """Return what the cluster has of a job, and the job that its ConfigMap there declares.
 
     Raises:
         ImpossibleError: with this code: there is none that this version of etcompile can read.
@@ -150,12 +150,12 @@ def _declared(cluster: Cluster, job: str, code: str) -> tuple[Seen, StoredRun]:
 
 
 class CheckpointRequest(Struct, frozen=True):
-    """What came of a request for a checkpoint.
+    """The result of a request for a checkpoint.
 
     Args:
         signal: What processes that handle it are sent: `USR1`.
         not_running: Pods whose command does not run, which were not signaled.
-        earlier: Why all were asked a moment ago, if so; then nobody is asked again.
+        earlier: Why the job got a notice a moment ago, if so; then it gets none now.
         ago: How long ago that was, in seconds.
     """
 
@@ -168,7 +168,7 @@ class CheckpointRequest(Struct, frozen=True):
 
 
 def request_checkpoint(cluster: Cluster, job: str, *, concurrency: int = 16) -> CheckpointRequest:
-    """Asks all commands of a job, in the default namespace, to write a checkpoint.
+    """Request a checkpoint of all commands of a job in the default namespace.
 
     The Pod of its first replica gets the annotation `etcompile.dev/notice`, or each of its Pods
     where each restarts by itself. The supervisors pass the signal on that the job names in
@@ -206,24 +206,24 @@ def request_checkpoint(cluster: Cluster, job: str, *, concurrency: int = 16) -> 
     if first is not None:
         # The supervisor of the first replica passes it on to all others.
         role, member = first
-        own = {ROLE_LABEL: role.name}
+        labels = {ROLE_LABEL: role.name}
         if member.index is not None:
-            own[INDEX_LABEL] = str(member.index)
-        receivers = [pod for pod in running if own.items() <= pod["metadata"]["labels"].items()]
+            labels[INDEX_LABEL] = str(member.index)
+        receivers = [pod for pod in running if labels.items() <= pod["metadata"]["labels"].items()]
     if not receivers:
         problem = "the supervisor of its first replica, which notifies the others, is not running"
         raise refused(problem=problem, advice="")
     reached = _annotate(cluster, receivers, new, concurrency)
     time.sleep(REMINDED)
     _annotate(cluster, reached, new.again(), concurrency)
-    asked = running if first is not None and reached else reached
-    return CheckpointRequest(title, signal, _names(asked), _names(idle))
+    notified = running if first is not None and reached else reached
+    return CheckpointRequest(title, signal, _names(notified), _names(idle))
 
 
 def _supervised(
     observed: Seen, mains: Mapping[str, str]
 ) -> tuple[list[LiveObject], list[LiveObject]]:
-    """The Pods in which a supervisor passes signals on: those whose command runs, and the others.
+    """Return the Pods in which a supervisor passes signals on: running commands, and others.
 
     Args:
         mains: Of each role with supervisors, the container whose command has one: it is ready
@@ -246,7 +246,7 @@ def _supervised(
 def _annotate(
     cluster: Cluster, receivers: Sequence[LiveObject], new: Notice, concurrency: int
 ) -> list[LiveObject]:
-    """Writes a notice on Pods; those that still exist."""
+    """Write a notice on Pods; return those that still exist."""
     kind = cluster.resource("v1", "Pod")
 
     def write(pod: LiveObject) -> LiveObject | None:

@@ -1,4 +1,4 @@
-"""A plan that `etcompile diff --plan` wrote: read again, and compared with the cluster of now."""
+"""Read a plan that `etcompile diff --plan` wrote, and compare it with the cluster of now."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _ANYTHING = Rights(replace=True, adopt=True, prune=True, take_ownership=frozense
 def saved_plan(
     file: str, *, context: str | ApiClient | None = None, namespace: str | None = None
 ) -> Plan:
-    """The plan of a file.
+    """Read the plan of a file.
 
     Args:
         context: The context of the kubeconfig that the user names; any if None or a client.
@@ -59,7 +59,7 @@ def saved_plan(
 
 
 def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> Proposal:
-    """What a plan that was made earlier still does. Nothing is written.
+    """Propose what an earlier plan still does.
 
     A plan does not say what completes a run: wait for readiness, or for nothing.
 
@@ -92,7 +92,7 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
 
 
 def _difference(step: Step, now: Object | None, server: DryRun) -> str | None:
-    """What has become of a step's object since, if the step would be another one now."""
+    """Explain how a step's object has changed, if the step would be another one now."""
     if now is None:
         return None if step.uid is None else "it no longer exists"
     uid = now["metadata"].get("uid")

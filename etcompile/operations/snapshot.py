@@ -12,7 +12,6 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.compiler import Compilation
-from etcompile.compiler.build import JobObjects
 from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import Diagnostic, codes, diagnose
@@ -81,8 +80,10 @@ def read_live(
         for title, group in jobs.items()
     }
     records = {
-        title: [structs.replace(inventories[title], name=name) for name in _written_names(group)]
+        title: [structs.replace(inventories[title], name=name) for name in names]
         for title, group in jobs.items()
+        for record, hosts in [(status_name(group.name or ""), hosts_name(group.name or ""))]
+        for names in [(record, hosts) if group.listed else (record,)]
     }
     maps = live.get([*inventories.values(), *itertools.chain.from_iterable(records.values())])
     existing = {reference(value).key: value for value in maps}
@@ -144,12 +145,6 @@ def read_live(
         orphans=tuple(left),
         diagnostics=tuple(diagnostics),
     )
-
-
-def _written_names(group: JobObjects) -> list[str]:
-    """Return the names of the ConfigMaps that a watcher writes for a job: record, host lists."""
-    name = group.name or ""
-    return [status_name(name), hosts_name(name)] if group.listed else [status_name(name)]
 
 
 def _watched(maps: Sequence[Object | None], runs: Collection[str]) -> Watched:

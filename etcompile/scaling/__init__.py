@@ -1,4 +1,4 @@
-"""A request for more or fewer workers to a file in the source tree: `etcompile scale`."""
+"""Scale a job by an edit of the source tree: `etcompile scale`."""
 
 from etcompile.scaling.scaled_files import Proposal, Way, scaled
 

@@ -1,4 +1,4 @@
-"""A request for more or fewer workers to the file that says so: a new intent, or the job's own.
+"""Write a request for more or fewer workers as a new intent, or into the job's own file.
 
 Mistakes in other jobs are not reported, and a folder may hold YAML that is no manifest. A file that
 cannot be read is reported if it names the job, because it may hold one of its intents.
@@ -38,7 +38,7 @@ from etcompile.naming import natural
 
 _LISTED = 8
 _SEQUENCE = "etcompile.dev/sequence"
-_OWN = "etcompile.dev/v1alpha1"
+_ETCOMPILE = "etcompile.dev/v1alpha1"
 _LABEL_LIMIT = 63
 """Characters of a label's value: the Pods of a ScaleOut have its name in one."""
 _NUMBERED = re.compile(r"scale-(?P<number>\d{1,9})-(?:out|in)\.ya?ml", re.ASCII)
@@ -51,7 +51,7 @@ Way = Literal["to", "add", "remove", "pods"]
 
 
 class Proposal(Struct, frozen=True):
-    """A file that would meet the request.
+    """A file that meets the request.
 
     Args:
         job: Its name.
@@ -93,7 +93,7 @@ def scaled(
     kind: str | None = None,
     in_place: bool | None = None,
 ) -> tuple[Proposal | None, list[Diagnostic]]:
-    """The file that meets a request.
+    """Propose the file that meets a request.
 
     Args:
         name: The job: its name, `KIND/NAME` or a Pod of it.
@@ -121,8 +121,8 @@ def scaled(
         return None, [job]
     pod, name = name, job.name or ""
     here, word = options.namespace or "default", json.dumps(name)
-    # One that cannot be read counts if it names the job, so that what is wrong with it is reported.
-    own = {
+    # An unreadable intent counts if it names the job, so that its errors are reported.
+    selecting = {
         id(intent)
         for intent in intents
         if (intent.namespace or here) == (job.namespace or here) and word in json.dumps(intent.data)
@@ -132,7 +132,7 @@ def scaled(
         document
         for document in inputs
         if document is job
-        or id(document) in own
+        or id(document) in selecting
         or (is_runtime(document) and document.name in runtimes)
     ]
     now, problems = _compiled(documents, options)
@@ -192,7 +192,7 @@ def scaled(
 
 
 def _matters(problem: Diagnostic, name: str) -> bool:
-    """Whether what is wrong with a file may hide something of the job."""
+    """Return whether what is wrong with a file may hide something of the job."""
     if problem.location is None or not has_errors([problem]):
         return has_errors([problem])
     try:
@@ -204,7 +204,7 @@ def _matters(problem: Diagnostic, name: str) -> bool:
 def _named(
     name: str, jobs: Sequence[Document], options: Options, kind: str
 ) -> Document | Diagnostic:
-    """The job of that name, or that a Pod of that name seems to be of, or why there is not one."""
+    """Find the job of a name, or of a Pod that seems to have it, or explain why there is none."""
     kinds = [(known.api_version, known.name) for known in frontends.jobs_called(kind)]
     is_pod = kind.lower() in KUBECTL_NAMES
     any_kind = is_pod or not kind
@@ -246,7 +246,7 @@ def _named(
 def _compiled(
     documents: Sequence[Document], options: Options
 ) -> tuple[_Current | None, list[Diagnostic]]:
-    """The job of the documents with its intents; None if it is refused, and what is wrong."""
+    """Compile the job with its intents; None if it is refused, and what is wrong."""
     sources = load(documents, options, None)
     if has_errors(sources.environment.diagnostics):
         return None, [*sources.diagnostics]
@@ -258,7 +258,7 @@ def _compiled(
     # Other intents that name it select a job of another kind.
     ((job, intents),), _ = by_job(lowered.jobs, lowered.intents)
     if job.scaled_role is None:
-        # What is wrong with its intents is that it has any.
+        # Its intents are wrong because it has any.
         return _Current(job, job, intents), []
     folded = fold_job(job, intents, sources.options.settings)
     group, _, more = job_objects(folded, sources.texts, sources.environment, patched.sources)
@@ -270,7 +270,7 @@ def _compiled(
 
 
 def _workers(job: Job) -> int:
-    """How many workers people say there are: those of the role, and those counted with them."""
+    """Count the workers as people do: those of the role, and those counted with them."""
     role = job.scaled_role
     return len(role.members) + (role.bounds.others if role.bounds else 0) if role else 0
 
@@ -278,7 +278,7 @@ def _workers(job: Job) -> int:
 def _intent(
     document: Document, now: _Current, spec: dict[str, Any], names: set[str]
 ) -> tuple[Path, dict[str, Any]]:
-    """The ScaleOut or ScaleIn that changes a job, and its file, so that it counts last.
+    """Return the ScaleOut or ScaleIn that changes a job, and its file, so that it counts last.
 
     If all others have a sequence number, or were created in a cluster, the new one gets the next
     number. An intent without a number counts after every one that has one, in the order of the
@@ -310,10 +310,10 @@ def _intent(
         # '_' comes after the dot of the other's suffix.
         file = f"{Path(last).stem}_{file}"
     # et-operator's own kind for its TrainingJob, etcompile's for any other.
-    is_own = job.kind != "TrainingJob"
-    selector = {"kind": job.kind, "name": job.name} if is_own else {"name": job.name}
+    is_ours = job.kind != "TrainingJob"
+    selector = {"kind": job.kind, "name": job.name} if is_ours else {"name": job.name}
     return folder / file, {
-        "apiVersion": _OWN if is_own else job.api_version,
+        "apiVersion": _ETCOMPILE if is_ours else job.api_version,
         "kind": "ScaleOut" if way == "out" else "ScaleIn",
         "metadata": metadata,
         "spec": {"selector": selector, **spec},
@@ -323,7 +323,7 @@ def _intent(
 def _edited(
     job: Document, now: _Current, intent: Proposal, documents: list[Document], options: Options
 ) -> Proposal | Diagnostic:
-    """The number of workers that an intent comes to, written into the job's file, or why not."""
+    """Write the number of workers after an intent into the job's file, or explain why not."""
 
     def refused(reason: str, advice: str = "") -> Diagnostic:
         facts = {"job": job.name or "", "reason": reason, "advice": advice}
@@ -337,8 +337,8 @@ def _edited(
     role = now.folded.scaled_role.name if now.folded.scaled_role else ""
     kind = frontends.find(job.api_version, job.kind)
     paths = [*kind.counts_of(job.data)] if kind else []
-    own = [path for path in paths if str(path[-2]).lower() == role.lower()]
-    path: ValuePath | None = next(iter(own or (paths if len(paths) == 1 else ())), None)
+    of_role = [path for path in paths if str(path[-2]).lower() == role.lower()]
+    path: ValuePath | None = next(iter(of_role or (paths if len(paths) == 1 else ())), None)
     if path is None:
         return refused(f"nothing in it says how many {role} there are")
     where = dotted(path)
