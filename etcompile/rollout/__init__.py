@@ -1,4 +1,4 @@
-"""Carries out a plan: writes in order, at once where they may be, and waits with reasons.
+"""Carry out a plan: write in order, at once where that is possible, and wait with reasons.
 
     outcome = Rollout(cluster, proposal, proposal.plan, ...).run()
 

@@ -1,4 +1,4 @@
-"""What the API server says in dry runs: what it would change, and what it would refuse.
+"""Ask the API server in dry runs what it would change, and what it would refuse.
 
 Admission may change what is sent: a plugin that always pulls images, a policy that sets requests
 when a Pod is created. So a difference counts only if a dry run of the update shows it
@@ -7,7 +7,7 @@ created now. Where that is there already, a policy for new objects made it so, a
 would go on for ever.
 
 Before anything is written, each change of the plan is tried: a dry run meets the same rights,
-validation, admission and field owners as the write. Of the new Pods of a role one is tried, by the
+validation, admission and field owners as the write. One new Pod of each role is tried, by the
 request of the write, and one deletion of each kind of a job. More are tried only where admission
 may tell them apart (`Policies`), new ones by a POST: it meets the same admission, for a third of
 what a server-side apply of a missing object costs the API server. What is to be replaced is tried
@@ -61,10 +61,10 @@ _ITSELF = frozenset({"CustomResourceDefinition", "Namespace"})
 
 
 class DryRun:
-    """Asks an API server about differences; safe to share between threads.
+    """Dry runs of updates; safe to share between threads.
 
     Attributes:
-        denied: Why it does not answer, in the API server's words: its user may not write there.
+        denied: Why there is no answer, in the API server's words: the user may not write there.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -82,7 +82,7 @@ class DryRun:
             return [*pool.map(self._answer, differences)]
 
     def _answer(self, difference: Difference) -> Answer | None:
-        """What is left of a difference; None if the server does not say."""
+        """Return what is left of a difference; None if the server does not say."""
         desired, live = difference.desired, difference.live
         answer, foreseen = self._updated(desired, difference), difference.places
         if answer is None or (answer.result is not None and not answer.places):
@@ -103,7 +103,7 @@ class DryRun:
         return answer
 
     def _updated(self, desired: Object, difference: Difference) -> Answer | None:
-        """What an update would make of the live object; None if the API server does not say."""
+        """Return what an update would change; None if the API server does not say."""
         if self.denied:
             return None
         live, body = difference.live, _member(desired, difference)
@@ -142,9 +142,9 @@ class DryRun:
         return Answer(desired, (), accepted=False, immutable=fields) if fields else None
 
     def _as_new(self, difference: Difference) -> Object | None:
-        """What the object would be if it were created now; None if the API server does not say.
+        """Return what the object would be if it were created now; None if the server does not say.
 
-        Alike objects, the Pods of a role with the same differences, need one answer.
+        Equal objects, the Pods of a role with the same differences, need one answer.
         """
         if difference.ref.kind in _ITSELF:
             return None
@@ -169,20 +169,20 @@ class DryRun:
 
 
 def _under_another_name(value: Object) -> dict[str, Any]:
-    """An object to be created in a dry run while another has its name."""
+    """Return an object to create in a dry run while another has its name."""
     metadata = {**value["metadata"]}
     name = str(metadata.pop("name"))[:_LONGEST].rstrip("-.")
     return {**value, "metadata": {**metadata, "generateName": f"{name}-"}}
 
 
 def _member(desired: Object, difference: Difference) -> Object:
-    """The object with the label of its ApplySet: that of an inventory, else the one it has."""
+    """Return the object with the label of its ApplySet, or the one that it has."""
     labels = difference.live["metadata"].get("labels") or {}
     if not (label := difference.inventory or labels.get(PART_OF)):
         return desired
     metadata = desired["metadata"]
-    own = {**(metadata.get("labels") or {}), PART_OF: label}
-    return {**desired, "metadata": {**metadata, "labels": own}}
+    labels = {**(metadata.get("labels") or {}), PART_OF: label}
+    return {**desired, "metadata": {**metadata, "labels": labels}}
 
 
 # Before anything is written -----------------------------------------------------------------------
@@ -238,7 +238,7 @@ def denied(cluster: Cluster, plan: Plan, concurrency: int, *, waits: bool) -> li
             except ClusterError as error:
                 if error.status not in (403, 404):
                     raise
-                return True  # nobody answers: the request itself will
+                return True  # there are no reviews: the request itself is the answer
             return bool((answer.get("status") or {}).get("allowed"))
 
         # A user may have the right for single names; lists and watches have none.
@@ -284,7 +284,7 @@ def refusals(
     *,
     dry_run: bool = False,
 ) -> list[Refusal]:
-    """What the API server would refuse.
+    """Return what the API server would refuse.
 
     Args:
         dry_run: Nothing follows: try all new objects, also where many are alike, and report a full
@@ -408,13 +408,13 @@ UNKNOWN = ""
 
 
 class Policies:
-    """What the admission policies and webhooks of a cluster look at; read when first needed.
+    """The fields that admission policies and webhooks of a cluster read, fetched when first needed.
 
-    A policy says in CEL what it looks at. Only one that mentions a field in which replicas of a
-    role differ can refuse one and accept another. What a webhook looks at is unknown, and so are
-    policies that the user may not read: of the new replicas the first and the last are tried then,
-    and all deletions. If such a policy refuses one in between, apply reports that write and what
-    it has created, and exits with 6.
+    A policy says in CEL what it reads. Only one that mentions a field in which replicas of a role
+    differ can refuse one and accept another. What a webhook reads is unknown, and so are policies
+    that the user may not read: then the first and the last of the new replicas are tried, and all
+    deletions. If such a policy refuses one in between, apply reports that write and what it has
+    created, and exits with 6.
     """
 
     def __init__(self, cluster: Cluster) -> None:

@@ -1,8 +1,8 @@
-"""Runs a plan until it is done or cannot go on.
+"""Run a plan until it is done or cannot go on.
 
-One thread asks the `machine` what to do. All other threads, those that write, those that watch and
-whoever interrupts, report to it through one queue. So what happens next depends only on the events
-in that queue. Nothing is remembered between runs: the next run makes its plan from the cluster.
+One thread asks the `machine` what to do. All other threads, those that write, watch or interrupt,
+report to it through one queue. So what happens next depends only on the events in that queue.
+Nothing is remembered between runs: the next run makes its plan from the cluster.
 """
 
 import queue
@@ -24,12 +24,12 @@ from etcompile.rollout.machine.messages import (
     Follow,
     FollowNotes,
     Interrupted,
-    Look,
     Lost,
     NotWritten,
     Outcome,
     Phase,
     Proposal,
+    Relist,
     StepEvent,
     Tick,
     Write,
@@ -47,7 +47,7 @@ _PATIENCE = 10.0
 
 
 class Rollout:
-    """Does a plan, once.
+    """One run of a part of a proposal.
 
     Args:
         part: The part of the proposal to do now, of those in `before` and its `plan`.
@@ -97,11 +97,11 @@ class Rollout:
         self._refused: list[Refusal] | None = None
 
     def interrupt(self) -> None:
-        """Ends the rollout after the requests under way; may be called from a signal handler."""
+        """End the rollout after the requests under way; may be called from a signal handler."""
         self._queue.put(Interrupted())
 
     def run(self) -> Outcome:
-        """Does the plan; nothing raises but a mistake of ours."""
+        """Do the plan; only a mistake of ours raises."""
         tick, stopped_at = 0.0, 0.0
         machine = self._machine
         try:
@@ -127,7 +127,7 @@ class Rollout:
                 self._writes.put(None)
 
     def _take_events(self) -> None:
-        """Handles the events that are there, or waits a moment for one."""
+        """Handle the events that are there, or wait a moment for one."""
         try:
             event = self._queue.get(timeout=_TICK)
             while True:
@@ -153,8 +153,8 @@ class Rollout:
                     self._tell(structs.replace(command, moment=time.time()))
                 case FollowNotes(kind, namespace):
                     self._watches.follow_notes(kind, namespace)
-                case Look():
-                    self._watches.look()
+                case Relist():
+                    self._watches.relist()
                 case Follow(ref, step, labels):
                     try:
                         self._watches.follow(ref, labels)
@@ -175,7 +175,7 @@ class Rollout:
             self._write(write.step, write.phase)
 
     def _write(self, step: Step, phase: Phase) -> None:
-        """Does a part of a step, in another thread, and reports what it came to."""
+        """Do a part of a step, in another thread, and report the result."""
         is_counted = False
         try:
             if step.ref.kind != "Namespace":  # the inventory itself may need it
@@ -198,7 +198,7 @@ class Rollout:
             self._queue.put(Wrote(step, phase, written))
 
     def _narrow(self) -> None:
-        """Lets the inventories name what is there, of jobs all of whose steps are done."""
+        """Reduce the inventories to what is there, for jobs all of whose steps are done."""
         if self._machine.is_broken_off or not self._is_last or self._refused is not None:
             return
         self._refused = []

@@ -1,12 +1,12 @@
-"""The ApplySets of a rollout: what their parents say is there, before, while and after it.
+"""Write the ApplySets of a rollout: what their parents say before, while and after it.
 
 A parent names the kinds of the members before the first of them is created and until the last of
 them is gone, so that a rollout that is killed loses sight of nothing (reference/gitops.md 3).
 
-An annotation of the parent is the lease of whoever changes the job, so that no two rollouts
-interleave. The holder renews it while it may still write. A killed command leaves a lease that runs
-out, or that the next command on the same machine takes over as soon as it sees the process gone.
-Times are the API server's, since the clocks of two machines never agree. Each write names the
+An annotation of the parent is the lease of the process that changes the job, so that no two
+rollouts interleave. The holder renews it while it may still write. A killed command leaves a lease
+that runs out, or that the next command on the same machine takes over as soon as the process is
+gone. Times are the API server's, since the clocks of two machines never agree. Each write names the
 version of the parent that it was decided on, so that only one of two rollouts gets the lease.
 """
 
@@ -72,7 +72,7 @@ class JobLease(Struct, frozen=True):
     """A lease as it is written down.
 
     Args:
-        holder: Who runs that: `user@host`.
+        holder: The user and the host: `user@host`.
         since: When it began, in seconds since 1970.
         machine: The machine, boot and process namespace; empty if unknown.
         process: The process id there.
@@ -86,7 +86,7 @@ class JobLease(Struct, frozen=True):
     process: int = 0
 
     def is_held(self, now: float) -> bool:
-        """Whether its holder may still write."""
+        """Return whether its holder may still write."""
         if not 0 <= self.since <= self.until <= now + _MOST or now >= self.until:
             return False
         if self.machine and self.machine == _machine():
@@ -100,7 +100,7 @@ class JobLease(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Who holds it since when, as a clause."""
+        """The holder and the beginning, as a clause."""
         since = datetime.fromtimestamp(self.since, UTC)
         return f"{self.holder[:100]} has been changing the job since {since:%Y-%m-%d %H:%M:%S} UTC"
 
@@ -109,7 +109,6 @@ _DECODER = msgspec.json.Decoder(JobLease)
 
 
 def new_lease(now: float, seconds: float) -> JobLease:
-    """A lease of this process."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user that has no name
@@ -119,7 +118,7 @@ def new_lease(now: float, seconds: float) -> JobLease:
 
 
 def lease_of(parent: Object | None) -> JobLease | None:
-    """The lease that an inventory holds, if it is one."""
+    """Return the lease in an inventory, if it can be read."""
     text = ((parent or {"metadata": {}})["metadata"].get("annotations") or {}).get(LEASE)
     try:
         return _DECODER.decode(text) if text else None
@@ -128,7 +127,7 @@ def lease_of(parent: Object | None) -> JobLease | None:
 
 
 def seen_version(parent: Object | None, now: float) -> str:
-    """What an inventory must still be when a plan is done; it never is if somebody was at it."""
+    """Return what an inventory must still be when a plan is done."""
     lease = lease_of(parent)
     if lease is not None and lease.is_held(now):
         return lease.id
@@ -184,20 +183,19 @@ class Inventories:
                 after.add(step.ref)
 
     def id(self, job: str | None) -> str | None:
-        """The id of a job's set; None for objects of no job, which are in none."""
+        """Return the id of a job's set; None for objects of no job, which are in none."""
         return applyset_id(self.parent(job)) if job else None
 
     def parent(self, job: str) -> ObjectRef:
-        """The parent of a job's set."""
         namespace, _, name = job.rpartition("/")
         return parent(name, namespace or self._cluster.namespace)
 
     def refusals(self) -> list[Refusal]:
-        """Which parents are not ours to write."""
+        """Return which parents are not ours to write."""
         return [refused for job in self._before if (refused := self._foreign(job))]
 
     def take(self, concurrency: int) -> list[Refusal]:
-        """Takes the leases of all jobs that are written to, or says why it has taken none."""
+        """Take the leases of all jobs that are written to, or return why none was taken."""
 
         def take_lease(job: str) -> Refusal | None:
             try:
@@ -219,7 +217,7 @@ class Inventories:
         return refused
 
     def widen(self, job: str | None) -> None:
-        """Lets the parent of a job's set name all that the rollout makes or removes."""
+        """Add all that the rollout makes or removes to the parent of a job's set."""
         if job is None:
             return
         if job not in self._held:
@@ -238,7 +236,7 @@ class Inventories:
                 self._writes[job] -= 1
 
     def narrow(self, job: str, left: Iterable[ObjectRef]) -> None:
-        """Lets the parent name exactly what is there, and gives the lease of the job away.
+        """Reduce the parent to what is there, and release the lease of the job.
 
         Args:
             left: Members that are not declared, and still there.
@@ -256,11 +254,11 @@ class Inventories:
             except RefusedError:
                 if job in self._held:
                     raise
-                # Nothing was to be done to this job, and somebody else does something.
+                # Nothing was to be done to this job, and another command changes it.
             self._held.pop(job, None)
 
     def release(self, *, reachable: bool = True) -> list[Refusal]:
-        """Gives all leases away; a parent that nothing followed becomes what it was.
+        """Release all leases; a parent that nothing followed becomes what it was.
 
         Args:
             reachable: Whether the API server answers; else the leases run out.
@@ -301,7 +299,7 @@ class Inventories:
         self._prior[job] = live
 
     def _hold(self, job: str, kinds: set[str], namespaces: set[str]) -> None:
-        """Writes a parent with a lease of ours, which lasts from now on."""
+        """Write a parent with a lease of ours, which lasts from now on."""
         begun = steady()
         until = self._cluster.now() + SECONDS
         self._write(job, kinds, namespaces, structs.replace(self._lease, until=until))
@@ -317,7 +315,7 @@ class Inventories:
                         self._hold(job, *_named(self._live(job)))
 
     def _check(self, job: str, live: Object | None) -> None:
-        """Refuses to write a parent that is not ours, or that somebody else was at."""
+        """Refuse to write a parent that is not ours, or that another command has changed."""
         if refused := self._foreign(job):
             raise RefusedError(refused)
         lease, now = lease_of(live), self._cluster.now()
@@ -359,11 +357,11 @@ class Inventories:
         prior: Object | None = None,
     ) -> None:
         ref = self.parent(job)
-        own = ref.namespace or self._cluster.namespace
+        home = ref.namespace or self._cluster.namespace
         annotations = {
             TOOLING: f"{_TOOL}/v{__version__}",
             KINDS: ",".join(sorted(kinds)),
-            NAMESPACES: ",".join(sorted(namespaces - {own, ""})),
+            NAMESPACES: ",".join(sorted(namespaces - {home, ""})),
         }
         labels = {
             INVENTORY_ID: applyset_id(ref),
@@ -392,7 +390,7 @@ class Inventories:
             "kind": ref.kind,
             "metadata": {
                 "name": ref.name,
-                "namespace": own,
+                "namespace": home,
                 "labels": labels,
                 "annotations": annotations,
                 "resourceVersion": live["metadata"]["resourceVersion"] if live else _NOTHING_YET,
@@ -423,7 +421,7 @@ class Inventories:
             self._write(job, kinds, namespaces, lease, prior)
 
     def _belonging(self, job: str, live: Object | None) -> tuple[dict[str, str], dict[str, str]]:
-        """The labels and annotations that say which set of jobs a job is in."""
+        """Return the labels and annotations that say which set of jobs a job is in."""
         labels, annotations = belonging(live)
         ours = self._job_set
         if ours and job in ours.orphans:
@@ -444,7 +442,7 @@ class Inventories:
         return self._parents[job]
 
     def _foreign(self, job: str) -> Refusal | None:
-        """Why the parent of a job is not ours to write."""
+        """Return why the parent of a job is not ours to write."""
         ref, live = self.parent(job), self._live(job)
         if live is None:
             return None
@@ -471,12 +469,11 @@ def members_left(plan: Plan) -> dict[str, Sequence[ObjectRef]]:
 
 
 def _places(members: Collection[ObjectRef]) -> tuple[set[str], set[str]]:
-    """The kinds of members as a parent names them, and their namespaces."""
+    """Return the kinds of members as a parent names them, and their namespaces."""
     kinds = {f"{ref.kind}.{ref.group}" if ref.group else ref.kind for ref in members}
     return kinds, {ref.namespace for ref in members}
 
 
 def _named(live: Object | None) -> tuple[set[str], set[str]]:
-    """The kinds and the namespaces that a parent names."""
     annotations = (live["metadata"].get("annotations") or {}) if live else {}
     return {*listed(annotations.get(KINDS))}, {*listed(annotations.get(NAMESPACES))}

@@ -1,4 +1,4 @@
-"""The objects that are in a cluster: those that a plan names, and those that a job has.
+"""Read the objects that are in a cluster: those that a plan names, and those that a job has.
 
 A job's own objects are the members of its ApplySet, and those that carry its label: a key pair and
 the live host list are in no set, and another tool may have applied the job from rendered files. A
@@ -43,7 +43,7 @@ class Live:
         """Of what was listed as a whole: members of an ApplySet that `get` did not look for."""
 
     def get(self, references: Sequence[ObjectRef]) -> Iterator[Object]:
-        """Those of these objects that exist, each in the version of its reference.
+        """Yield those of these objects that exist, each in the version of its reference.
 
         They come in any order, so that few need to be in memory at a time. A kind that the cluster
         does not know has no objects.
@@ -71,7 +71,7 @@ class Live:
             self._passed[version, kind, namespace] = passed
 
     def members(self, parent: Object) -> Iterator[Object]:
-        """The members of the ApplySet of a parent, but perhaps for those that `get` gave."""
+        """Yield the members of the ApplySet of a parent, except perhaps those that `get` gave."""
         kinds, namespaces = applysets.members(parent)
         set_id = parent["metadata"]["labels"][INVENTORY_ID]
         places = list(dict.fromkeys(namespaces))
@@ -106,19 +106,17 @@ class Live:
 
 
 def live_object(cluster: Cluster, ref: ObjectRef, *, metadata_only: bool = False) -> Object | None:
-    """An object as it is now; None if there is none of that name."""
     resource = cluster.resource(ref.api_version, ref.kind)
     return cluster.get(resource, ref.name, ref.namespace or None, metadata_only=metadata_only)
 
 
 def pods_of(cluster: Cluster, namespace: str) -> Iterator[Object]:
-    """All Pods of a namespace."""
     for page in cluster.pages(cluster.resource("v1", "Pod"), namespace):
         yield from page.items
 
 
 def cluster_identity(cluster: Cluster) -> str:
-    """What tells a cluster from all others, whatever a kubeconfig calls it.
+    """Return what tells a cluster from all others, whatever a kubeconfig calls it.
 
     That is the UID of the namespace kube-system, `-` if it may not be read, and the address of the
     server with a digest of its CA.
@@ -133,7 +131,7 @@ def cluster_identity(cluster: Cluster) -> str:
 
 
 def is_same_cluster(one: str, other: str) -> bool:
-    """Whether two `cluster_identity` are of one cluster, as far as both of them know."""
+    """Return whether two `cluster_identity` are of one cluster, as far as both know."""
     (uid, _, address), (other_uid, _, other_address) = one.partition(" "), other.partition(" ")
     return uid == other_uid if "-" not in (uid, other_uid) else address == other_address
 
@@ -157,14 +155,14 @@ _KINDS = (
 
 
 def inventory_of(cluster: Cluster, job: str, namespace: str) -> Object | None:
-    """The parent of a job's ApplySet, if etcompile, or kubectl for it, has applied the job."""
+    """Return the parent of a job's ApplySet, if etcompile or kubectl has applied the job."""
     ref = applysets.parent(job, namespace)
     live = live_object(cluster, ref, metadata_only=True)
     return live if live is not None and applysets.is_parent(live, ref) else None
 
 
 def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
-    """The live objects of a job, each once; of Secrets their metadata only.
+    """Yield the live objects of a job, each once, and only the metadata of Secrets.
 
     Raises:
         ClusterError: what the inventory names cannot be read. Kinds that it does not name and
@@ -220,10 +218,10 @@ def orphans(
     declared: Collection[tuple[str, str]],
     namespaces: Iterable[str],
 ) -> list[Orphan]:
-    """The orphans of a set.
+    """Return the orphans of a set.
 
     Args:
-        namespaces: Where to look if not all namespaces may be listed.
+        namespaces: Which namespaces to list if not all may be listed.
     """
     places = set(namespaces)
     jobs = {
@@ -238,14 +236,14 @@ def orphans(
 
 
 def is_covered(parent: Object, namespaces: Collection[str]) -> bool:
-    """Whether a job is one of this apply, and not of one with another default namespace."""
+    """Return whether this apply covers a job, and not one with another default namespace."""
     where = parent["metadata"]["namespace"]
     annotations = parent["metadata"].get("annotations") or {}
     return where in namespaces or annotations.get(DEFAULT_NAMESPACE) not in (None, where)
 
 
 def parents(cluster: Cluster, set_id: str, namespaces: Iterable[str]) -> Iterator[Object]:
-    """The parents that carry the label of a set, where they may be listed."""
+    """Yield the parents that carry the label of a set, where they may be listed."""
     maps = cluster.resource("v1", "ConfigMap")
     for namespace in (None, *dict.fromkeys(namespaces)):
         try:

@@ -1,4 +1,4 @@
-"""Errors of the API server to refusals: who can do something about each, and what.
+"""Turn errors of the API server into refusals, with advice for the person who can help.
 
 A dry run before the rollout and a write during it report refusals in the same way.
 """
@@ -43,7 +43,7 @@ class Refusal(Struct, frozen=True):
     """A step that must not be done, or that could not be.
 
     Args:
-        fatal: Nothing else will work either: the server cannot be reached, or does not know us.
+        fatal: Nothing else will work either: the server cannot be reached, or rejects the user.
         clause: What is wrong with a namespace: `does not exist`.
     """
 
@@ -56,7 +56,6 @@ class Refusal(Struct, frozen=True):
 
     @property
     def code(self) -> int:
-        """The exit code that it means."""
         return _CODES[self.cause]
 
 
@@ -69,7 +68,6 @@ class RefusedError(Exception):
 
 
 def refusal(ref: ObjectRef, error: ClusterError) -> Refusal:
-    """The refusal that an answer of the API server means."""
     if clause := of_namespace(error):
         # It is about the namespace, and the same for all objects in it.
         namespace = ObjectRef("v1", "Namespace", "", ref.namespace)
@@ -91,14 +89,14 @@ def refusal(ref: ObjectRef, error: ClusterError) -> Refusal:
         hint = "--replace deletes and recreates it"
         return Refusal(ref, "replace", (f"{words}: {_short(error.message)}",), hint)
     if error.invalid or (error.status == 403 and not may_not(error)):
-        # A policy's word about the object, not one about who asks.
+        # A policy refuses the object, not the user.
         return Refusal(ref, "invalid", (_short(error.message),))
     cause: Cause = "rights" if may_not(error) else "cluster"
     return Refusal(ref, cause, (_short(str(error)),), hint=error.hint, fatal=is_fatal(error))
 
 
 def cannot_change(error: ClusterError) -> tuple[str, ...]:
-    """The fields that cannot be changed on an existing object, if that is what is refused."""
+    """Return the fields that cannot be changed on an existing object, if that is refused."""
     if not error.invalid or not _IMMUTABLE.search(error.message):
         return ()
     return tuple(dict.fromkeys(cause.field for cause in error.causes if cause.field)) or (
@@ -107,45 +105,42 @@ def cannot_change(error: ClusterError) -> tuple[str, ...]:
 
 
 def may_not(error: ClusterError) -> bool:
-    """Whether it is who asks that is refused, whatever the object."""
+    """Return whether the user is refused, whatever the object."""
     is_read = error.request.startswith("GET ")
     return error.status == 403 and (is_read or bool(_MAY_NOT.search(error.message)))
 
 
 def is_fatal(error: ClusterError) -> bool:
-    """Whether nothing else will work either."""
     return error.reason in _FATAL
 
 
 def may_pass(error: ClusterError) -> bool:
-    """Whether the object may be accepted later as it is.
+    """Return whether the object may be accepted later as it is.
 
-    When others make room in a quota, or when the ServiceAccount that each namespace has is there,
-    which is made a moment after the namespace.
+    A quota may get room, and a new namespace gets its ServiceAccount a moment later.
     """
     no_account = error.status == 403 and _NO_ACCOUNT_YET.search(error.message)
     return error.over_quota or bool(no_account)
 
 
 def full(ref: ObjectRef, error: ClusterError) -> Refusal:
-    """The refusal of a quota that has no room for an object now."""
     hint = "apply tries it again for ten minutes; raise the quota, or end what else uses it"
     return Refusal(ref, "cluster", (_short(error.message),), hint=hint)
 
 
 def no_dry_run(error: ClusterError) -> bool:
-    """Whether a webhook of the cluster cannot say what it would do."""
+    """Return whether a webhook of the cluster cannot say what it would do."""
     return bool(_NO_DRY_RUN.search(error.message))
 
 
 def of_namespace(error: ClusterError) -> str:
-    """What is wrong with the object's namespace, in a clause; empty if it is not to blame."""
+    """Return what is wrong with the object's namespace, in a clause; empty if nothing."""
     if error.not_found:
         return "does not exist" if error.message.startswith("namespaces ") else ""
     return "is being deleted" if error.terminating else ""
 
 
 def _short(message: str) -> str:
-    """One line; the API server appends a whole diff to some of its refusals."""
+    """Return one line; the API server appends a whole diff to some of its refusals."""
     words = " ".join(message.partition("\n@@")[0].partition(" @@ ")[0].split())
     return words if len(words) <= 600 else f"{words[:599]}…"

@@ -1,4 +1,4 @@
-"""Watches objects of a cluster and puts their changes into a queue.
+"""Watch objects of a cluster and put their changes into a queue.
 
 There is one watch for each kind and namespace, opened when a step has to wait. It reports states
 (`reasons`), not objects, so that thousands of Pods cost little. Kubernetes Events are watched as
@@ -30,8 +30,7 @@ _RENEWAL = 300.0
 class Watches:
     """The watches of a rollout, which one thread opens.
 
-    They look for objects with the label of a job, and for all objects of a place where one is
-    without it.
+    They select objects with the label of a job, and all objects of a place if one lacks it.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class Watches:
         self._threads: list[threading.Thread] = []
 
     def follow(self, ref: ObjectRef, labels: Collection[str] | None) -> None:
-        """Has objects of this kind and namespace followed from now on.
+        """Follow objects of this kind and namespace from now on.
 
         Args:
             labels: The keys of its labels, among which that of a job may be missing; None if they
@@ -88,7 +87,7 @@ class Watches:
         )
 
     def follow_notes(self, kind: str, namespace: str) -> None:
-        """Has what Events or run records of a namespace say reported from now on."""
+        """Report from now on what Events or run records of a namespace say."""
         place = "notes", kind, namespace
         if not namespace or place in self._informers:
             return
@@ -101,7 +100,7 @@ class Watches:
             self._cluster,
             *("v1", kind, namespace),
             changed,
-            # Who may not read them goes without.
+            # A user who may not read them goes without.
             failed=lambda error: error.status not in (401, 403),
             labels=labels,
             limit=_PAGE,
@@ -109,13 +108,12 @@ class Watches:
         )
         self._start(place, informer)
 
-    def look(self) -> None:
-        """Has all that is followed listed again."""
+    def relist(self) -> None:
+        """List all that is followed again."""
         for informer in self._informers.values():
             informer.relist()
 
     def close(self) -> None:
-        """Ends all watches."""
         for informer in self._informers.values():
             informer.close()
         for thread in self._threads:

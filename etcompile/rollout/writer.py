@@ -1,4 +1,4 @@
-"""Carries out steps as requests.
+"""Carry out steps as requests.
 
 Each request names what it expects, so that no object is overwritten that the plan has not seen: a
 create expects no object, an update or a deletion expects that very UID. If something else exists,
@@ -43,7 +43,7 @@ _WRITTEN: dict[Action, Effect] = {"adopt": "adopted", "release": "released"}
 
 
 class Writer:
-    """Does steps; safe to share between threads.
+    """The requests of a rollout; safe to share between threads.
 
     Every method raises ClusterError or RefusedError.
     """
@@ -62,7 +62,7 @@ class Writer:
         """The roles of which an object has been created, and the answer was read as a whole."""
 
     def body(self, step: Step) -> dict[str, Any]:
-        """What a step applies: the manifest, as a member of its ApplySet."""
+        """Return what a step applies: the manifest, as a member of its ApplySet."""
         manifest = step.manifest if step.manifest is not None else self._secrets.get(step.ref)
         if manifest is None:
             words = "no plan carries the values of a Secret: apply the sources instead of the plan"
@@ -75,7 +75,7 @@ class Writer:
         return {**manifest, "metadata": metadata}
 
     def create(self, step: Step) -> Written:
-        """Creates an object; one that is there meanwhile is judged as the plan would have."""
+        """Create an object; judge one that is there meanwhile as the plan would have."""
         body = self.body(step)
         if wants_key_pair(body):
             try:
@@ -84,7 +84,7 @@ class Writer:
             except ClusterError as error:
                 if not error.already_exists:
                     raise
-                # Whoever was faster made one that will do; a second would cut off running Pods.
+                # Another client was faster; a second key pair would cut off running Pods.
                 return Written("created", live_object(self._cluster, step.ref, metadata_only=True))
             return Written("created", live)
         # A definition is Established a moment before the API server's discovery has its kind. A
@@ -115,7 +115,7 @@ class Writer:
         return Written("created", live)
 
     def update(self, step: Step) -> Written:
-        """Changes an object that the plan has seen, or takes it over."""
+        """Change an object that the plan has seen, or take it over."""
         body = self.body(step)
         status = _WRITTEN.get(step.action, "updated")
         if step.action == "adopt":
@@ -143,7 +143,7 @@ class Writer:
         raise _unsteady(step.ref)
 
     def delete(self, ref: ObjectRef, uid: str | None, *, dry_run: bool = False) -> Written:
-        """Deletes that very object, if it is still there; a dry run only tries whether it may."""
+        """Delete that very object, if it is still there; a dry run only tries whether it may."""
         try:
             resource = self._cluster.resource(ref.api_version, ref.kind)
         except ClusterError as error:
@@ -171,13 +171,12 @@ class Writer:
         return Written("deleted", None)
 
     def shared(self, step: Step, desired: Object, error: ClusterError) -> dict[str, Any] | None:
-        """The desired object with the live values of fields that are in conflict about nothing.
+        """Return the desired object with the live values of fields that do not really conflict.
 
         A list that the API server treats as one value, such as the sources of a projected volume,
-        is in conflict as soon as the server filled in a default in it, although nobody wants it to
-        change (seen with two server-side applies of one manifest). Who sends the value as it is
-        there becomes its second owner, and nothing is taken from the first. None if any conflict
-        is about a real difference.
+        is in conflict as soon as the server filled in a default in it, although no manager changes
+        it (seen with two server-side applies of one manifest). Sending the live value makes us its
+        second owner, and takes nothing from the first. None if a conflict is a real difference.
         """
         live = live_object(self._cluster, step.ref) if error.conflicts else None
         if live is None:
@@ -194,14 +193,14 @@ class Writer:
         return body
 
     def may_take(self, error: ClusterError) -> bool:
-        """Whether an apply failed only because of fields that may be taken from their managers."""
+        """Return whether an apply failed only because of fields that may be taken over."""
         losers = self._rights.take_ownership
         return bool(error.conflicts) and (
             "*" in losers or all(conflict.manager in losers for conflict in error.conflicts)
         )
 
     def _judge(self, step: Step, body: Object, there: Object) -> Written:
-        """What the plan would have done about an object that stands in the place of a new one."""
+        """Do what the plan would have done about an object in the place of a new one."""
         if is_going(there):
             raise _unsteady(step.ref)
         inventory = self._inventory(step.job)
@@ -219,7 +218,7 @@ class Writer:
         raise RefusedError(Refusal(step.ref, cause, reasons))
 
     def _inherit(self, step: Step) -> None:
-        """Makes fields of `kubectl apply` ours, or what leaves the manifest would stay for ever.
+        """Take over fields of `kubectl apply`, or what leaves the manifest would stay for ever.
 
         As kubectl itself does when it goes over to server-side apply (reference/gitops.md 4.4).
         """

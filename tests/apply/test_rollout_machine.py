@@ -16,9 +16,9 @@ from etcompile.rollout.machine.messages import (
     Follow,
     Interrupted,
     Listed,
-    Look,
     Lost,
     NotWritten,
+    Relist,
     Seen,
     StepEvent,
     Tick,
@@ -414,7 +414,7 @@ def test_read_that_is_denied_in_any_words_is_no_refused_input() -> None:
 
 
 def looks(played: Played) -> int:
-    return sum(isinstance(command, Look) for command in played.commands)
+    return sum(isinstance(command, Relist) for command in played.commands)
 
 
 def test_everything_is_listed_again_before_the_time_is_up() -> None:

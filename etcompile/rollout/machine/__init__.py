@@ -1,4 +1,4 @@
-"""The decisions of a rollout: events go in, commands come out.
+"""Decide what a rollout does: events go in, commands come out.
 
 `commands = machine.advance(event, now)` neither waits nor makes requests, so that tests play any
 order of events without a cluster. `messages` are the events and commands; `steps` takes the steps

@@ -1,4 +1,4 @@
-"""The values that go into and come out of a rollout's decisions, and what it comes to.
+"""Define the values that go into and come out of a rollout's decisions, and its outcome.
 
 People and programs see `StepEvent` while it runs, and `Outcome` at its end.
 """
@@ -105,23 +105,19 @@ class Proposal(Struct, frozen=True, kw_only=True):
 
 
 class Written(Struct, frozen=True):
-    """What a request came to, with the object as it is now; None if it is gone."""
+    """The result of a request, with the object as it is now; None if it is gone."""
 
     status: Effect
     live: Object | None
 
 
 class Wrote(Struct, frozen=True):
-    """A write that was carried out."""
-
     step: Step
     phase: Phase
     written: Written
 
 
 class NotWritten(Struct, frozen=True):
-    """A write that was refused."""
-
     step: Step
     phase: Phase
     error: ClusterError | RefusedError
@@ -174,10 +170,10 @@ class RunEnded(Struct, frozen=True):
 
 
 class Lost(Struct, frozen=True):
-    """Something that the rollout cannot do without failed.
+    """Something that the rollout needs has failed.
 
     Args:
-        step: The step that it was for; None if nobody can say any more what happens.
+        step: The step that it was for; None if all that follows is unknown.
     """
 
     ref: ObjectRef
@@ -186,7 +182,7 @@ class Lost(Struct, frozen=True):
 
 
 class Interrupted(Struct, frozen=True):
-    """Somebody ends the rollout."""
+    """The user ends the rollout."""
 
 
 class Tick(Struct, frozen=True):
@@ -227,12 +223,12 @@ class FollowNotes(Struct, frozen=True):
     namespace: str
 
 
-class Look(Struct, frozen=True):
+class Relist(Struct, frozen=True):
     """List all that is followed again: a watch may have gone silent."""
 
 
 class StepEvent(Struct, frozen=True):
-    """A change of state of an object, for whoever looks on.
+    """A change of state of an object, for people and programs that follow the rollout.
 
     Args:
         moment: When, in seconds since the epoch; the executor fills it in.
@@ -246,7 +242,7 @@ class StepEvent(Struct, frozen=True):
     moment: float = 0.0
 
 
-Command = Write | Follow | FollowNotes | Look | StepEvent
+Command = Write | Follow | FollowNotes | Relist | StepEvent
 
 
 # The end -----------------------------------------------------------------------------------------
@@ -287,7 +283,7 @@ class Outcome(Struct, frozen=True):
 
     @property
     def code(self) -> int:
-        """The exit code; the codes that promise that nothing was changed only if that is true."""
+        """The exit code; a code that promises that nothing was changed only if that is true."""
         if self.interrupted:
             return INTERRUPTED
         if self.refusals and self.changed:
@@ -297,12 +293,12 @@ class Outcome(Struct, frozen=True):
         return NOT_READY if self.unready or self.left or self.timed_out else 0
 
     def after(self, first: "Outcome") -> "Outcome":
-        """This one, of a plan that was done when the first was, with what the first has done."""
+        """Add what an earlier plan has done."""
         changed = first.changed or self.changed
         return structs.replace(self, done=(*first.done, *self.done), changed=changed)
 
     def without(self, plans: tuple[Plan, ...]) -> "Outcome":
-        """This one, with plans that were not begun because of it."""
+        """Add plans that were not begun because of this one."""
         words = "not started, because an earlier step was not done"
         left = [(step, words) for plan in plans for step in plan.steps if step.action not in IDLE]
         return structs.replace(self, left=(*self.left, *left))

@@ -1,4 +1,4 @@
-"""A live object to how far it is, and what it waits for: the rules of reference/gitops.md 4.3.
+"""Tell how far a live object is, and what it waits for (reference/gitops.md 4.3).
 
 Pure; a row of `_KINDS` is a kind. What a rule says is for the person who waits: the container, the
 image, the Secret that is missing. How long a reason may last before it counts as a failure is
@@ -51,7 +51,7 @@ class ObjectState(Struct, frozen=True):
 
     @property
     def good(self) -> bool:
-        """Whether others can build on it."""
+        """Whether other objects can build on it."""
         return self.state in ("ready", "ended")
 
 
@@ -59,7 +59,7 @@ READY = ObjectState("ready")
 
 
 def object_state(value: Object) -> ObjectState:
-    """How far a live object is. One of a kind without a rule is ready as soon as it is there."""
+    """Return how far a live object is; one without a rule is ready once it is there."""
     if is_going(value):
         return ObjectState("waiting", deleting(value))
     kind = _KINDS.get(value["kind"])
@@ -82,22 +82,22 @@ def states(values: Iterable[Object]) -> dict[Key, ObjectState]:
 
 
 def has_rule(kind: str) -> bool:
-    """Whether objects of the kind take time to become ready."""
+    """Return whether objects of the kind take time to become ready."""
     return kind in _KINDS
 
 
 def is_barrier(kind: str) -> bool:
-    """Whether others need objects of the kind to be ready: what comes later waits for them."""
+    """Return whether what comes later waits until objects of the kind are ready."""
     return kind in _KINDS and _KINDS[kind].is_barrier
 
 
 def limit(kind: str) -> float | None:
-    """Seconds until an object of the kind should be ready."""
+    """Return the seconds until an object of the kind should be ready."""
     return _KINDS[kind].limit if kind in _KINDS else None
 
 
 def deleting(value: Object) -> str:
-    """That an object is going, why, and what keeps it."""
+    """Explain why an object is being deleted, and what keeps it."""
     if value.get("kind") == "Pod" and pods.is_half_deleted(value):
         name = value["metadata"]["name"]
         return f"its deletion was begun and never finished: kubectl delete pod {name} finishes it"
@@ -126,13 +126,13 @@ def _unreachable(pod: Object) -> str:
 
 
 def deleted(value: Object) -> str:
-    """That an object is gone, and why, as far as it said before."""
+    """Explain why an object is gone, as far as it said before."""
     why = disruption(value)
     return f"it was deleted: {why}" if why else "it was deleted"
 
 
 def disruption(value: Object) -> str:
-    """Who ends a Pod before its time, and why: `Preempted: a Pod of higher priority has …`."""
+    """Return what ends a Pod early, and why: `Preempted: a Pod of higher priority has …`."""
     word, explanation, message = pods.disruption(value) or ("", "", "")
     return _joined(_joined(word, explanation), message)
 
@@ -165,7 +165,7 @@ def _pod(value: Object) -> ObjectState:
 
 
 def _containers(value: Object) -> Iterator[ObjectState]:
-    """What keeps the containers of a Pod, the most telling first."""
+    """Yield what keeps the containers of a Pod, the most telling first."""
     inits, others = pods.init_containers(value), pods.containers(value)
     images = {
         container.get("name"): container.get("image")
@@ -205,7 +205,7 @@ def _containers(value: Object) -> Iterator[ObjectState]:
 
 
 def _at_work(pod: Object, name: object) -> str:
-    """What a container is at that runs and is not ready.
+    """Return what a running container does that is not ready.
 
     The supervisor of a command that restarts in place answers for it (docs/recovery.md).
     """
@@ -221,7 +221,7 @@ def _at_work(pod: Object, name: object) -> str:
 
 
 def _restarts(pod: Object) -> str:
-    """How often the containers of a Pod that runs have failed before; empty if none has."""
+    """Return how often the containers of a running Pod have failed; empty if none has."""
     for container in pods.containers(pod):
         if (count := container.get("restartCount") or 0) and pods.terminated_before(container):
             times = "once" if count == 1 else f"{count} times"
@@ -231,7 +231,7 @@ def _restarts(pod: Object) -> str:
 
 
 def _why_failed(value: Object) -> str:
-    """Why a Pod failed: who ended it, and how the first container ended that did not end well."""
+    """Explain why a Pod failed: what ended it, and how its first failed container ended."""
     ended = ""
     if (failure := next(iter(pods.failures(value)), None)) is not None:
         ended = f"container {failure[0].get('name')} ended{_exit(failure[1])}"
@@ -269,12 +269,12 @@ def _job(value: Object) -> ObjectState:
 def _by_phase(
     phases: Mapping[str, ObjectState], otherwise: ObjectState
 ) -> Callable[[Object], ObjectState]:
-    """The rule of a kind whose phase says all."""
+    """Return the rule of a kind whose phase says all."""
     return lambda value: phases.get(status_of(value).get("phase") or "", otherwise)
 
 
 def _by_condition(name: str) -> Callable[[Object], ObjectState]:
-    """The rule of a kind that says in a condition whether it is ready."""
+    """Return the rule of a kind that says in a condition whether it is ready."""
 
     def rule(value: Object) -> ObjectState:
         ready = condition(status_of(value), name)
@@ -289,7 +289,7 @@ def _by_condition(name: str) -> Callable[[Object], ObjectState]:
 
 
 def _replicas(value: Object) -> ObjectState:
-    """Deployment, StatefulSet and the like: all replicas are of the newest spec and ready."""
+    """Judge a Deployment or StatefulSet: all replicas are of the newest spec and ready."""
     wanted = (value.get("spec") or {}).get("replicas", 1)
     status = status_of(value)
     if (status.get("observedGeneration") or 0) < (value["metadata"].get("generation") or 0):

@@ -1,4 +1,4 @@
-"""The steps of a plan, from state to state: `Machine.advance` decides what happens next.
+"""Take the steps of a plan from state to state: `Machine.advance` decides what happens next.
 
 Every step is in one state of a few, each a value that says all there is to know of it:
 
@@ -34,11 +34,11 @@ from etcompile.rollout.machine.messages import (
     Hint,
     Interrupted,
     Listed,
-    Look,
     Lost,
     NotWritten,
     Outcome,
     Phase,
+    Relist,
     RunEnded,
     Seen,
     Status,
@@ -56,7 +56,7 @@ _HOLD = 5.0
 _HELD = 600.0
 """Seconds until a step gives up that is held, or that waits for an object to be gone."""
 _GRACE = "terminationGracePeriodSeconds"
-_LAST_LOOK = 2.0
+_LAST_RELIST = 2.0
 """Seconds before a wait ends in which all is listed again: a watch may have gone silent."""
 _AFTER_GRACE = 60.0
 """Seconds that an object may take to go beyond its own grace."""
@@ -77,10 +77,10 @@ class Writing(Struct, frozen=True):
 
 
 class Waiting(Struct):
-    """It waits for something to be seen.
+    """The step waits for an observation.
 
     Args:
-        uid: The one of that name that is meant; None for whichever is there.
+        uid: The one of that name that is meant; None for any.
         until: When waiting ends; None for never.
     """
 
@@ -92,7 +92,7 @@ class Waiting(Struct):
 
 
 class Failed(Struct, frozen=True):
-    """It is not going to be done."""
+    """The step will not be done."""
 
     reason: str
     phase: Phase | None = None
@@ -102,7 +102,7 @@ StepState = Literal["queued", "done"] | Writing | Waiting | Failed
 
 
 class Machine:
-    """A plan while it is done; times are seconds of one clock, whichever.
+    """A plan while it is done; times are seconds of any one clock.
 
     Args:
         ahead: How much the API server's clock, in seconds since 1970, is ahead of that one.
@@ -131,8 +131,8 @@ class Machine:
         self._refusals: list[Refusal] = []
         self._interrupted = self._timed_out = self._fatal = self._changed = False
         self._end: float | None = None
-        self._looked: set[object] = set()
-        self._last_look = -_LAST_LOOK
+        self._relisted: set[object] = set()
+        self._last_relist = -_LAST_RELIST
         self._later = _later(plan)
         # Both follow from the states: the steps under way, and those that wait for an object.
         self._active: dict[str, Step] = {}
@@ -153,14 +153,14 @@ class Machine:
         )
 
     def begin(self, now: float) -> list[Command]:
-        """What is to be done first."""
+        """Return what to do first."""
         self._now = now
         self._end = None if self._choices.timeout is None else now + self._choices.timeout
         self._targets.resume(now)
         return self._commands_so_far()
 
     def advance(self, event: Event, now: float) -> list[Command]:
-        """What is to be done after an event, in this order."""
+        """Return what to do after an event, in this order."""
         self._now = now
         match event:
             case Wrote():
@@ -212,29 +212,26 @@ class Machine:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to wait for."""
         if self._active:
             return False
-        # What was refused decides: nobody waits ten minutes to hear of it.
+        # A refusal decides: it must not be reported ten minutes later.
         return bool(self._refusals) or not self._targets.waiting
 
     def state(self, step: Step) -> StepState:
-        """Where a step is; one with nothing to do is done."""
+        """Return the state of a step; one with nothing to do is done."""
         return self._states.get(step.id, "done")
 
     # ---- the end --------------------------------------------------------------------------------
 
     @property
     def is_broken_off(self) -> bool:
-        """Whether somebody or something ended the rollout before it was through."""
+        """Whether the user or an error ended the rollout before it was through."""
         return self._interrupted or self._fatal
 
     def left(self) -> list[Step]:
-        """The steps that are not done, in the order of the plan."""
         return [step for step in self._plan.steps if self.state(step) != "done"]
 
     def outcome(self, refused: Sequence[Refusal] = ()) -> Outcome:
-        """What the rollout has come to."""
         left = self.left()
         return Outcome(
             done=tuple(self._written),
@@ -267,7 +264,7 @@ class Machine:
         return words
 
     def _is_half_done(self, step: Step) -> bool:
-        """Whether a replacement has deleted the object, and has made no new one."""
+        """Return whether a replacement has deleted the object, and made no new one."""
         state = self.state(step)
         phase = state.phase if isinstance(state, Writing | Failed) else None
         return step.action == "replace" and phase == "create"
@@ -275,7 +272,7 @@ class Machine:
     # ---- steps ----------------------------------------------------------------------------------
 
     def _commands_so_far(self) -> list[Command]:
-        """The commands so far, with those of the steps that can begin now."""
+        """Return the commands so far, with those of the steps that can begin now."""
         if not self.stopping:
             for step in self._turns.ready():
                 if step.action == "wait":
@@ -405,7 +402,7 @@ class Machine:
                 self._say(step, "held", error.message)
 
     def _settle(self, key: Key) -> None:
-        """Ends the waits for an object that are over."""
+        """End the waits for an object that are over."""
         for step, state in self._waits_for(key):
             if state.what == "ready":
                 target = self._targets.get(key)
@@ -421,17 +418,17 @@ class Machine:
                     self._finish(step)
 
     def _tick(self) -> None:
-        soon = self._now + _LAST_LOOK
+        soon = self._now + _LAST_RELIST
         due: set[object] = {"the end"} if self._end is not None and soon >= self._end else set()
         due |= self._targets.due(soon)
         for name in self._active:
             match self._states[name]:
                 case Waiting("gone", until=float(until)) if soon >= until:
                     due.add(name)
-        if due - self._looked and self._now - self._last_look >= _LAST_LOOK:
-            self._last_look = self._now
-            self._commands.append(Look())
-        self._looked |= due
+        if due - self._relisted and self._now - self._last_relist >= _LAST_RELIST:
+            self._last_relist = self._now
+            self._commands.append(Relist())
+        self._relisted |= due
         if self._end is not None and self._now >= self._end and not self.stopping:
             self._timed_out = True
         if self.stopping:
@@ -447,7 +444,6 @@ class Machine:
                     self._write(step, Writing(phase, since, reason))
 
     def _waits_for(self, key: Key) -> Iterator[tuple[Step, Waiting]]:
-        """The steps that wait for an object."""
         for step in [*self._waiting.get(key, {}).values()]:
             if isinstance(state := self._states[step.id], Waiting):
                 yield step, state
@@ -457,7 +453,7 @@ class Machine:
 
 
 def _later(plan: Plan) -> dict[str | None, int]:
-    """By job, the last wave in which anything is made."""
+    """Return, by job, the last wave in which anything is made."""
     waves: dict[str | None, int] = {}
     for step in plan.steps:
         if step.action in MAKES:

@@ -1,7 +1,7 @@
-"""The objects that a rollout waits for: how far each is, what it waits for, and for how long.
+"""Follow the objects that a rollout waits for: how far each is, why it waits, and for how long.
 
 Nothing here knows about steps and their order: it learns which object a step has made and what is
-seen, and says which objects changed between good, waiting and failed.
+observed, and reports which objects changed between good, waiting and failed.
 """
 
 import math
@@ -48,7 +48,7 @@ _OF_THE_CLUSTER = frozenset({"CustomResourceDefinition", "Namespace"})
 
 
 class Target(Struct, eq=False):
-    """One object.
+    """An object that a rollout waits for.
 
     Attributes:
         goal: Whether to be ready is enough.
@@ -78,7 +78,7 @@ class Target(Struct, eq=False):
         self.since = self.troubled = self.began
 
     def see(self, observed: ObjectState, now: float) -> bool:
-        """Notes how far the object is; whether that settles or unsettles it."""
+        """Note how far the object is; return whether that settles or unsettles it."""
         before = self.state
         if observed.timeout == math.inf:
             self.began = now  # its limit does not run while it waits for a node
@@ -100,7 +100,7 @@ class Target(Struct, eq=False):
 
     @property
     def is_running(self) -> bool:
-        """Whether it works and has not completed yet, where its completion is awaited."""
+        """Return whether it works and has not completed yet, if its completion is awaited."""
         return self.state == "waiting" and self.observed.good
 
     @property
@@ -111,11 +111,10 @@ class Target(Struct, eq=False):
 
     @property
     def why(self) -> str:
-        """What it waits for."""
         return self.says or ("running" if self.is_running else "")
 
     def over_limit(self, now: float) -> str | None:
-        """Why it has waited long enough; None if it has not."""
+        """Return why it has waited long enough; None if it has not."""
         timeout = self.observed.timeout
         if self.state != "waiting" or self.observed.good or timeout == math.inf:
             return None
@@ -186,20 +185,17 @@ class Targets:
         self._after = {step.id: step.after for step in plan.steps if step.action in MAKES}
 
     def key(self, ref: ObjectRef) -> Key:
-        """The key of an object."""
         return (*place_of(ref, self._namespace), ref.name)
 
     def get(self, key: Key) -> Target | None:
-        """The target of an object, if it is one."""
         return self._targets.get(key)
 
     @property
     def waiting(self) -> bool:
-        """Whether anything is still to come."""
         return any(target.state == "waiting" for target in self._targets.values())
 
     def resume(self, now: float) -> None:
-        """Makes the unchanged objects targets: an earlier run may have ended before they were."""
+        """Make the unchanged objects targets: an earlier run may have ended before they were."""
         for namespace in dict.fromkeys(namespace for namespace, _ in self._records):
             self._command(FollowNotes("ConfigMap", namespace))
         for step in self._plan.steps:
@@ -215,7 +211,7 @@ class Targets:
         self._settle_runs()
 
     def add(self, step: Step, live: Object, now: float) -> Target | None:
-        """Notes an object that a step has made; the target that it is if anything waits for it."""
+        """Note an object that a step has made; return its target if anything waits for it."""
         key, uid = self.key(step.ref), live["metadata"].get("uid")
         self._uids[key] = uid
         if not self._must_be_ready(step):
@@ -224,23 +220,22 @@ class Targets:
         target.uid = uid
         seen = self.observed.get(key)
         if uid in self.deleted:
-            self._look(target, self.deleted[uid], now)
+            self._observe(target, self.deleted[uid], now)
         elif seen is not None and seen.observed is not None and seen.uid == uid:
-            self._look(target, seen.observed, now)  # seen before the answer, and so newer
+            self._observe(target, seen.observed, now)  # seen before the answer, and so newer
         else:
-            self._look(target, object_state(live), now)
+            self._observe(target, object_state(live), now)
         return target
 
     def wait_for(self, step: Step, now: float) -> None:
-        """Makes a target of an object that a step waits for, whatever its kind's rule."""
+        """Make a target of an object that a step waits for, whatever its kind's rule."""
         target = self._target(step, now)
         seen = self.observed.get(target.key)
         if seen is not None and seen.observed is not None and target.uid in (None, seen.uid):
             target.uid = seen.uid
-            self._look(target, seen.observed, now)
+            self._observe(target, seen.observed, now)
 
     def see(self, seen: Seen, now: float) -> None:
-        """Notes how far an object is."""
         key: Key = (*seen.place, seen.name)
         if seen.observed is None:
             self.deleted[seen.uid] = ObjectState("failed", seen.going or "it was deleted")
@@ -253,10 +248,10 @@ class Targets:
             return
         if seen.observed is None:
             if target.uid == seen.uid and target.state != "failed":
-                self._look(target, self._replaceable(target, self.deleted[seen.uid]), now)
+                self._observe(target, self._replaceable(target, self.deleted[seen.uid]), now)
         elif target.uid in (None, seen.uid):
             target.uid = seen.uid
-            self._look(target, self._replaceable(target, seen.observed), now)
+            self._observe(target, self._replaceable(target, seen.observed), now)
 
     def _replaceable(self, target: Target, observed: ObjectState) -> ObjectState:
         """Wait a moment for the Pod that replaces one that has failed."""
@@ -266,7 +261,7 @@ class Targets:
         return structs.replace(observed, state="waiting", timeout=_REPLACED_WITHIN)
 
     def hint(self, hint: Hint, now: float) -> None:
-        """Notes what something else says about an object."""
+        """Note what another object says about an object."""
         for version in ("v1", "batch/v1"):
             target = self._targets.get((version, hint.kind, hint.namespace, hint.name))
             if target is None or (hint.uid and target.uid and hint.uid != target.uid):
@@ -274,10 +269,10 @@ class Targets:
             if not hint.unbound:
                 target.hint = hint.text
             elif hint.kind == "PersistentVolumeClaim":
-                self._look(target, READY, now)
+                self._observe(target, READY, now)
 
     def end(self, event: RunEnded) -> None:
-        """Ends the wait for a run that a watcher has recorded as over."""
+        """End the wait for a run that a watcher has recorded as over."""
         job = self._records.get((event.namespace, event.config_map))
         if job is not None and event.record.run in self._runs[job]:
             self._ended[job] = event.record
@@ -290,7 +285,7 @@ class Targets:
         return {target.key for target in targets if target.over_limit(now) is not None}
 
     def tick(self, now: float) -> None:
-        """Ends waits that have lasted long enough or are in vain, and reports reasons that last."""
+        """End waits that have lasted long enough or are in vain, and report reasons that last."""
         for target in [*self._targets.values()]:
             words = target.over_limit(now)
             if words is None and target.state == "waiting":
@@ -299,7 +294,7 @@ class Targets:
                     words = f"it depends on {failed.ref.kind} {failed.ref.name}, which failed"
             if words is not None:
                 over = target.observed.over
-                self._look(target, ObjectState("failed", words, over=over), now)
+                self._observe(target, ObjectState("failed", words, over=over), now)
         for target in self._targets.values():
             lasts = target.state == "waiting" and now - target.since >= _LASTING
             if lasts and target.why and target.why != target.reported:
@@ -312,7 +307,7 @@ class Targets:
                     self._command(FollowNotes("Event", target.key[2]))
 
     def unready(self) -> Iterator[Unready]:
-        """The objects that are not as they should be, and the records of runs that have failed."""
+        """Yield the objects that are not ready, and the records of runs that have failed."""
         for job, record in self._ended.items() if self._waits else ():
             if record.phase == "Failed":
                 words = ": ".join(
@@ -352,7 +347,7 @@ class Targets:
             target.uid = self._uids.get(key)
         return target
 
-    def _look(self, target: Target, observed: ObjectState, now: float) -> None:
+    def _observe(self, target: Target, observed: ObjectState, now: float) -> None:
         if target.job in self._over and target.ref.kind in _WORKLOADS:
             return
         if target.see(observed, now):
@@ -368,7 +363,7 @@ class Targets:
         self._changed(target)
 
     def _settle_runs(self) -> None:
-        """Ends runs that are over: all their other Pods count as good then, or as failed."""
+        """End runs that are over: all their other Pods count as good then, or as failed."""
         for job, groups in self._deciding.items():
             if job in self._over or not groups:
                 continue
@@ -400,6 +395,5 @@ def _record(job: str) -> ObjectRef:
 
 
 def place_of(ref: ObjectRef, namespace: str) -> Place:
-    """Where an object is followed."""
     home = "" if ref.kind in _OF_THE_CLUSTER else ref.namespace or namespace
     return ref.api_version, ref.kind, home
