@@ -78,13 +78,13 @@ BUILT = {
     ("diagnostics.credentials", "_spoken"): lambda: [
         Pattern(each.pattern, each.flags) for each in credentials._spoken()
     ],
-    ("failures.causes", "_rows"): lambda: [
+    ("causes.causes", "_rows"): lambda: [
         *of_data("messages"),
         *of_data("texts"),
         *of_data("ignored"),
     ],
-    ("failures.causes", "_shape"): of_shapes,
-    ("failures.causes", "_names_peer"): lambda: [Pattern(causes._pod_of("job"), 0, "search")],
+    ("causes.causes", "_shape"): of_shapes,
+    ("causes.causes", "_names_peer"): lambda: [Pattern(causes._pod_of("job"), 0, "search")],
     ("frontends.dlrover.elastic_pods", "option"): lambda: [
         Pattern(option.form, re.ASCII, "fullmatch") for option in elastic_pods._OPTIONS
     ],
