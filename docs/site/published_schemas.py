@@ -6,7 +6,7 @@ from typing import Any
 from etcompile import frontends, overlays
 from etcompile.check.json_schemas import bundled_schema
 from etcompile.cli.schema import DESCRIBED
-from etcompile.compiler.runtimes import RUNTIME_SCHEMA
+from etcompile.frontends.trainer.runtimes import RUNTIME_SCHEMA
 from etcompile.integrations.krm import SCHEMAS
 
 BASE = "https://etcompile.dev/schemas/"

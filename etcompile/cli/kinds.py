@@ -23,7 +23,8 @@ class _Options(Struct, frozen=True, kw_only=True):
 @subcommand("kinds", _Options)
 def command(_ctx: click.Context, options: _Options) -> None:
     """List the kinds that can be compiled, and the runtimes that TrainJobs need no file for."""
-    from etcompile.compiler.runtimes import NOT_COMPILED, TRAINER_VERSION, shipped
+    from etcompile.compiler.runtimes import shipped
+    from etcompile.frontends.trainer.runtimes import NOT_COMPILED, TRAINER_VERSION
 
     runtime = options.runtime
     if runtime is not None:

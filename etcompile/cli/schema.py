@@ -12,8 +12,8 @@ from etcompile import frontends, overlays
 from etcompile.check.json_schemas import bundled_schema
 from etcompile.cli import completion
 from etcompile.cli.command_line import argument, did_you_mean, subcommand
-from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 from etcompile.frontends.kind import Kind, names_of
+from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 from etcompile.integrations.krm import SCHEMAS
 
 DESCRIBED = {

@@ -24,8 +24,8 @@ from etcompile.compiler.fold import FoldedJob
 from etcompile.compiler.load import Environment, Sources
 from etcompile.compiler.lower import LoweredDocuments
 from etcompile.compiler.patch import PatchedDocuments
-from etcompile.compiler.runtimes import SHIPPED_FILE
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose, has_errors
+from etcompile.frontends.trainer.runtimes import SHIPPED_FILE
 from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import SERVER_METADATA, may_have_namespace
 from etcompile.load import Document

@@ -14,10 +14,10 @@ from etcompile import backend, frontends, overlays
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import check_schema
 from etcompile.compiler.choices import Options
-from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.diagnostics.credentials import may_hold_credential
 from etcompile.frontends.notes import unused
+from etcompile.frontends.trainer.runtimes import is_runtime
 from etcompile.k8s.objects import as_read
 from etcompile.load import Document, Input, Loaded, from_values
 from etcompile.load import load as load_files

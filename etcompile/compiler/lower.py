@@ -122,10 +122,8 @@ def is_skipped(document: Document) -> bool:
 def _lowered(
     document: Document, kind: Kind, version: str
 ) -> tuple[Job | Intent | None, list[Diagnostic]]:
-    # reference/training-operator.md 2.4
-    exit_codes = kind.api_version == "kubeflow.org/v1"
     templates = [
-        Template(path, path[-2] in kind.completed, exit_codes)
+        Template(path, path[-2] in kind.completed, kind.exit_codes)
         for path in kind.templates_of(document.data)
     ]
     counts = tuple(kind.counts_of(document.data))

@@ -11,9 +11,10 @@ from etcompile.compiler.choices import Options
 from etcompile.compiler.load import Environment, file_and_index
 from etcompile.compiler.lower import is_skipped, kind_of
 from etcompile.compiler.olderapis import in_current_version
-from etcompile.compiler.runtimes import is_runtime, named_runtimes, with_runtimes
+from etcompile.compiler.runtimes import with_runtimes
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.kind import DLROVER
+from etcompile.frontends.trainer.runtimes import is_runtime, named_runtimes
 from etcompile.k8s.objects import is_namespaced
 from etcompile.load import Document
 from etcompile.model import DLROVER_VERSION

@@ -18,8 +18,8 @@ from etcompile.compiler.load import Sources, load
 from etcompile.compiler.lower import lower
 from etcompile.compiler.patch import patch
 from etcompile.compiler.reported import reported
-from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
+from etcompile.frontends.trainer.runtimes import is_runtime
 from etcompile.load import Document, Input
 from etcompile.model import Settings
 

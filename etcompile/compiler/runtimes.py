@@ -1,12 +1,10 @@
-"""Merge TrainJobs with the runtimes that they name.
+"""Merge TrainJobs with the runtimes that they name, and check both.
 
-A runtime is a document of the same input, of `--runtimes`, or one that Trainer ships. It becomes a
-part of its jobs and is no object of the output.
+A runtime becomes a part of its jobs and is no object of the output.
 """
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
@@ -14,26 +12,22 @@ from etcompile import data
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import Template, findings, schema_faults
 from etcompile.check.faults import Fault
-from etcompile.compiler.olderapis import with_runtime_patches
-from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends.notes import not_compiled, unused
-from etcompile.k8s.path import mapping_at, mappings_of, value_at
+from etcompile.diagnostics import Diagnostic, Source
+from etcompile.frontends.notes import unused
+from etcompile.frontends.trainer.runtimes import (
+    JOB_SCHEMA,
+    RUNTIME_SCHEMA,
+    SHIPPED_FILE,
+    claim_paths,
+    is_runtime,
+    named_runtimes,
+    runtime_of,
+    takes_runtime,
+    template_paths,
+)
+from etcompile.k8s.path import value_at
 from etcompile.load import Document, parse
-from etcompile.load.loader import as_written
-
-RUNTIME_VERSION = "trainer.kubeflow.org/v1alpha1"
-_JOB = "TrainJob"
-RUNTIME_KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
-RUNTIME_SCHEMA = "TrainingRuntime.json"
-TRAINER_VERSION = "2.3.0"
-"""The version of Trainer whose runtimes ship with etcompile."""
-_SHIPPED = "trainer/runtimes.yaml"
-SHIPPED_FILE = f"Trainer v{TRAINER_VERSION}"
-"""The name, in messages, of the file of Trainer's runtimes."""
-NOT_COMPILED = {
-    "torch-distributed-with-cache": "its cache asks Trainer's API, and starts a LeaderWorkerSet",
-}
-"""The other runtimes that Trainer v2.3.0 ships, and why they are not compiled."""
+from etcompile.load.loader import as_written, relocated
 
 
 def with_runtimes(
@@ -56,7 +50,7 @@ def with_runtimes(
         All documents except runtimes; the relative names of the other files that each merged one
         depends on; and problems of runtimes, or of references to them.
     """
-    if not any(document.api_version == RUNTIME_VERSION for document in documents):
+    if not any(takes_runtime(each) or is_runtime(each) for each in documents):
         return tuple(documents), {}, []
     of_input = [document for document in documents if is_runtime(document)]
     runtimes = [*of_input, *library]
@@ -69,7 +63,7 @@ def with_runtimes(
     for document in documents:
         if is_runtime(document):
             continue
-        if not _is_train_job(document) or is_left(document):
+        if not takes_runtime(document) or is_left(document):
             results.append(document)
             continue
         result, runtime, notes = _with_runtime(document, runtimes, broken, kubernetes_version)
@@ -84,18 +78,15 @@ def with_runtimes(
     named_by_any = named_runtimes(documents)
     for runtime in runtimes:
         is_unmerged = runtime not in merged and (runtime.name in named or not named_by_any)
-        above, field = ("spec", "template", "spec"), "volumeClaimPolicies"
-        claims = [
-            ((*above, field, place, "templates", number), value_at(template, ("metadata", "name")))
-            for place, policy in mappings_of(mapping_at(runtime.data, above), field)
-            for number, template in mappings_of(policy, "templates")
-        ]
-        volumes = tuple(name for _, name in claims if isinstance(name, str))
-        templates = _templates(runtime) if is_unmerged else ()
+        claims = claim_paths(runtime)
+        names = (value_at(runtime.data, (*path, "metadata", "name")) for path in claims)
+        volumes = tuple(name for name in names if isinstance(name, str))
+        paths = template_paths(runtime) if is_unmerged else ()
+        templates = [Template(path, partial=True) for path in paths]
         problems += findings(
             runtime, templates, RUNTIME_SCHEMA, kubernetes_version, volumes=volumes
         )
-        for path, _ in claims:
+        for path in claims:
             problems += kubernetes.check_claim_template(runtime, path, kubernetes_version)
     for runtime in of_input if named_by_any else ():
         if runtime.name not in named_by_any:
@@ -113,14 +104,17 @@ def _with_runtime(
     # Few inputs have a TrainJob.
     from etcompile.frontends.trainer import merge, runtime_patches, unsupported  # noqa: PLC0415
 
-    job, problems = with_runtime_patches(document)
-    runtime, refusals = _runtime_of(job, runtimes)
+    job, problems = document, list[Diagnostic]()
+    if (prepared := runtime_patches.from_overrides(document)) is not None:
+        job = relocated(document, prepared.data, prepared.moved)
+        problems.append(prepared.warning)
+    runtime, refusals = runtime_of(job, runtimes, shipped)
     problems += refusals
     if (
         runtime is None
         or runtime in broken
         or "runtime" in job.data
-        or schema_faults(job.data, "TrainJob.json")
+        or schema_faults(job.data, JOB_SCHEMA)
         or schema_faults(runtime.data, RUNTIME_SCHEMA)
     ):
         # Other stages report what is invalid in the two.
@@ -142,78 +136,13 @@ def _with_runtime(
 
 def _broken_parts(runtime: Source, version: str) -> Iterator[Fault]:
     """Yield faults of Pod templates that prevent merging: a wrong type, or no name."""
-    for template in _templates(runtime):
-        for fault in kubernetes.template_faults(runtime.data, template.path, version):
+    for path in template_paths(runtime):
+        for fault in kubernetes.template_faults(runtime.data, path, version):
             if fault.problem == "type" or fault.facts.get("field") == "name":
                 yield fault
 
 
-def _templates(runtime: Source) -> list[Template]:
-    above, jobs = ("spec", "template", "spec"), "replicatedJobs"
-    below = ("template", "spec", "template")
-    return [
-        Template((*above, jobs, number, *below), partial=True)
-        for number, job in mappings_of(mapping_at(runtime.data, above), jobs)
-        if isinstance(value_at(job, below), dict)
-    ]
-
-
-def _reference(job: Document) -> Mapping[str, Any]:
-    return mapping_at(job.data, ("spec", "runtimeRef"))
-
-
-def named_runtimes(documents: Iterable[Document]) -> frozenset[str | None]:
-    """Return the names of runtimes that TrainJobs refer to, and None for an invalid reference."""
-    names = (_reference(job).get("name") for job in documents if _is_train_job(job))
-    return frozenset(name if isinstance(name, str) else None for name in names)
-
-
-def _is_train_job(document: Document) -> bool:
-    return document.api_version == RUNTIME_VERSION and document.kind == _JOB
-
-
-def is_runtime(document: Document) -> bool:
-    return document.api_version == RUNTIME_VERSION and document.kind in RUNTIME_KINDS
-
-
-def _runtime_of(
-    job: Document, runtimes: Sequence[Document]
-) -> tuple[Document | None, list[Diagnostic]]:
-    if "runtime" in job.data:
-        reason = "etcompile writes it when it keeps the job"
-        place, advice = job.locate(("runtime",), key=True), "name the runtime in spec.runtimeRef"
-        return None, [not_compiled(place, "runtime", reason, advice)]
-    reference = _reference(job)
-    if not isinstance(name := reference.get("name"), str):
-        return None, []  # the schema reports it
-    kind = reference.get("kind") or "ClusterTrainingRuntime"
-    known = [*_in_reach(job, kind, runtimes), *(shipped() if kind == RUNTIME_KINDS[1] else ())]
-    for runtime in known:
-        if runtime.name == name:
-            return runtime, []
-    if kind not in RUNTIME_KINDS:
-        return None, []
-    place = job.locate(("spec", "runtimeRef", "name"))
-    if kind == RUNTIME_KINDS[1] and name in NOT_COMPILED:
-        return None, [not_compiled(place, f"runtime {name}", NOT_COMPILED[name], "")]
-    names = sorted({runtime.name or "" for runtime in known})
-    advice = f"known are {', '.join(names)}" if names else "there is none in the input"
-    [other] = {*RUNTIME_KINDS} - {kind}
-    if any(runtime.name == name for runtime in _in_reach(job, other, runtimes)):
-        advice = f"a {other} has this name: add 'kind: {other}' to spec.runtimeRef"
-    facts = {"job": job.name or "", "kind": kind, "name": name, "advice": advice}
-    return None, [diagnose(codes.NO_SUCH_RUNTIME, place, **facts)]
-
-
-def _in_reach(job: Document, kind: str, runtimes: Iterable[Document]) -> Iterator[Document]:
-    """Yield the runtimes of a kind that a job may name: a TrainingRuntime only in its namespace."""
-    for runtime in runtimes:
-        namespaces = {runtime.namespace, job.namespace} - {None}
-        if runtime.kind == kind and (kind == RUNTIME_KINDS[1] or len(namespaces) < 2):
-            yield runtime
-
-
 @functools.cache
 def shipped() -> tuple[Document, ...]:
-    file = data.folder("schemas") / _SHIPPED
+    file = data.folder("schemas") / "trainer/runtimes.yaml"
     return parse(file.read_text("utf-8"), file=SHIPPED_FILE).documents

@@ -21,6 +21,20 @@ Lowered = tuple[Job | Intent | None, Sequence[Diagnostic]]
 """The job or intent of a document (None if invalid), and its diagnostics."""
 
 
+class Prepared(Struct, frozen=True):
+    """The data of a document with its fields where its kind reads them.
+
+    Args:
+        moved: The new path of each moved field, to its path in the file.
+        changes: The changes, for people: `spec.backoffLimit moves to spec.runPolicy...`.
+    """
+
+    data: Mapping[str, Any]
+    moved: Mapping[ValuePath, ValuePath]
+    warning: Diagnostic
+    changes: tuple[str, ...] = ()
+
+
 class Operator(Struct, frozen=True):
     """The operator that runs jobs of a kind.
 
@@ -72,6 +86,9 @@ class Kind(Struct, frozen=True):
         container: The name that a container of each Pod template must have; empty if any will do.
         completed: Types whose template may be incomplete, because the job completes it.
         managed_by: The field that names the controller of a job.
+        prepare: Move fields of older or other tools to where the kind reads them; None if there
+            are none. The document need not be valid.
+        exit_codes: Its restartPolicy may be ExitCode (reference/training-operator.md 2.4).
     """
 
     api_version: str
@@ -89,6 +106,8 @@ class Kind(Struct, frozen=True):
     completed: tuple[str, ...] = ()
     managers: tuple[str, ...] = ()
     managed_by: ValuePath = MANAGED_BY
+    prepare: Callable[[Source], Prepared | None] = lambda _: None
+    exit_codes: bool = False
 
     def problems(self, source: Source) -> list[Diagnostic]:
         known = {**self.annotations, **OF_EVERY_JOB} if self.pod_templates else self.annotations

@@ -25,11 +25,11 @@ from etcompile.compiler.load import load
 from etcompile.compiler.lower import kind_of, lower
 from etcompile.compiler.olderapis import in_current_version
 from etcompile.compiler.patch import patch
-from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
 from etcompile.diagnostics.diagnostic import Fix, Replace
 from etcompile.diagnostics.spelling import probably
 from etcompile.fixes import with_fix
+from etcompile.frontends.trainer.runtimes import is_runtime, named_runtimes
 from etcompile.k8s.path import dotted, value_at
 from etcompile.k8s.pods import KUBECTL_NAMES
 from etcompile.load import Document, access, parse

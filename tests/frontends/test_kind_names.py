@@ -12,7 +12,6 @@ ELSEWHERE = (
     "diagnostics/",  # examples of messages
     "integrations/",  # conversions from one kind to another
     "scaling/scaled_files.py",  # writes intents
-    "compiler/runtimes.py",
 )
 
 

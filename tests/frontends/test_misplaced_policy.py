@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 import etcompile
+from etcompile import frontends
+from etcompile.check.document_rules import schema_rules
 from etcompile.integrations.migrate import migrated
-from etcompile.load import parse
+from etcompile.load import from_values, parse
 from specs import compiled, errors, kubeflow_job
 
 POLICY = {
@@ -147,3 +149,27 @@ def test_suspended_job_is_run_by_removing_the_field_that_was_written() -> None:
     found = etcompile.compile([job("PyTorchJob", suspend=True)]).diagnostics
     [hint] = [one.hint for one in found if one.code == "ET2046"]
     assert hint == "remove spec.suspend to run it"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in frontends.kinds() if kind.api_version.startswith("kubeflow.org/")],
+    ids=lambda kind: f"{kind.name}-{kind.api_version}",
+)
+def test_fields_that_only_the_run_policy_has_are_moved(kind: frontends.Kind) -> None:
+    rules = schema_rules(kind.schema)
+
+    def fields(*path: str) -> set[str]:
+        value: Any = rules
+        for step in path:
+            value = value["properties"][step]
+            while reference := value.get("$ref"):
+                value = rules["$defs"][reference.rpartition("/")[2]]
+        return {*value["properties"]}
+
+    spec = dict.fromkeys(fields("spec", "runPolicy"), 1)
+    value = {"apiVersion": kind.api_version, "kind": kind.name, "spec": spec}
+    prepared = kind.prepare(from_values([value]).documents[0])
+    assert prepared is not None
+    moved = {*prepared.data["spec"]["runPolicy"]}
+    assert moved == fields("spec", "runPolicy") - fields("spec")

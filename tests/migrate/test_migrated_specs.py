@@ -10,8 +10,8 @@ from dumps import dumped, migration
 
 import etcompile
 from etcompile import frontends
-from etcompile.compiler.runtimes import RUNTIME_KINDS
 from etcompile.frontends import Kind
+from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS
 from specs import scale_in, scale_out, training_job
 
 ROOT = Path(__file__).parents[2]

@@ -20,6 +20,7 @@ from etcompile.frontends.document_parts import (
     pod_template,
 )
 from etcompile.frontends.kind import TRAINING_OPERATOR, Kind, Lowered, Operator
+from etcompile.frontends.kubeflow.run_policy import FIELDS, with_policy
 from etcompile.frontends.notes import template_notes, ttl_note
 from etcompile.model.protocol import config_name
 
@@ -52,6 +53,7 @@ class Framework(Struct, frozen=True):
         none: Types that have no replicas, not one, if the document gives no number.
         keeps_finalizers: Its Pods get their template's finalizers.
         gangs: What its operator does when it creates a gang.
+        policy: The fields of `runPolicy` that `spec` does not have.
     """
 
     kind: str
@@ -74,6 +76,7 @@ class Framework(Struct, frozen=True):
     elastic: str = ""
     restarts: Mapping[str, str] = field(default_factory=dict)
     volumes: tuple[str, ...] = ()
+    policy: frozenset[str] = FIELDS
 
 
 class Replica(Struct, frozen=True):
@@ -159,6 +162,8 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
         elastic=framework.elastic,
         container=framework.container or "",
         managers=framework.managers,
+        prepare=lambda source: with_policy(source, framework.policy, framework.run_by.name),
+        exit_codes=framework.api_version == API_VERSION,
     )
 
 

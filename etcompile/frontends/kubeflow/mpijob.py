@@ -9,6 +9,7 @@ from etcompile.frontends.annotations import GATED, gate_timeout
 from etcompile.frontends.hosts import KUBECTL_PATH, KUBEXEC, KUBEXEC_FILE, launcher_access
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
+from etcompile.frontends.kubeflow.run_policy import FIELDS
 from etcompile.frontends.notes import no_such_container
 from etcompile.k8s.requests import gpus
 from etcompile.launch.launchers import discovers_hosts, least_workers
@@ -28,6 +29,7 @@ FRAMEWORK = Framework(
     keeps_finalizers=False,
     annotations=GATED,
     volumes=(hosts.CONFIG.volume, _KUBECTL.volume),
+    policy=FIELDS - {"cleanPodPolicy"},
 )
 
 _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}

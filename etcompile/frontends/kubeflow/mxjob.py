@@ -9,6 +9,7 @@ from typing import Any
 
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
+from etcompile.frontends.kubeflow.run_policy import FIELDS
 from etcompile.frontends.notes import no_effect
 from etcompile.model import Env, IndexedEnv, Port, Success, Variable
 
@@ -25,6 +26,7 @@ FRAMEWORK = Framework(
     port=Port("mxjob-port", 9091),
     restart="Never",
     any_case=_TRAINING,
+    policy=FIELDS - {"managedBy"},
 )
 
 

@@ -2,13 +2,14 @@
 
 See reference/trainer-v2.md 4.3. A patch is a strategic merge patch: lists of named entries are
 merged by entry, all others replaced. The API server refuses two entries with one name in such a
-list, and a merge would lose one of them.
+list, and a merge would lose one of them. Overrides of older versions become patches.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, Source, ValuePath
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.frontends.kind import Prepared
 from etcompile.frontends.notes import no_effect, not_compiled, unused
 from etcompile.frontends.trainer.training_run import JOB_SET, POD
 from etcompile.k8s.listkeys import POD_LISTS, key_values
@@ -145,3 +146,55 @@ def _of_pod(
 def _patches(job: Source) -> Sequence[Mapping[str, Any]]:
     patches: Sequence[Mapping[str, Any]] = job.data["spec"].get("runtimePatches") or ()
     return patches
+
+
+# Overrides of older versions ---------------------------------------------------------------------
+
+_OVERRIDES = ("podTemplateOverrides", "podSpecOverrides")
+"""The names of a TrainJob's `runtimePatches` in Trainer 2.1 and 2.0. The API server of a later
+Trainer drops them, and strict clients refuse them (reference 2; T23)."""
+
+
+def from_overrides(job: Source) -> Prepared | None:
+    """Convert the overrides of a TrainJob to patches of the Jobs that they name, with a warning.
+
+    They stay if no patch can express them: overrides of all Jobs, or next to patches.
+    """
+    spec = mapping_at(job.data, ("spec",))
+    name = next((name for name in _OVERRIDES if name in spec), "")
+    if not isinstance(spec.get(name), list) or "runtimePatches" in spec:
+        return None
+    overrides, patches = ("spec", name), ("spec", "runtimePatches")
+    values = []
+    sources: dict[ValuePath, ValuePath] = {patches: overrides}
+    for number, override in enumerate(spec[name]):
+        targets = value_at(override, ("targetJobs",))
+        listed = targets if isinstance(targets, list) else ()
+        jobs = [value_at(target, ("name",)) for target in listed]
+        if not jobs or not all(isinstance(target, str) for target in jobs):
+            return None
+        pod = {field: value for field, value in override.items() if field != "targetJobs"}
+        template = {"spec": pod} if name == "podSpecOverrides" else pod
+        entries = [
+            {"name": target, "template": {"spec": {"template": template}}} for target in jobs
+        ]
+        replicated = {"template": {"spec": {"replicatedJobs": entries}}}
+        manager = f"trainer.kubeflow.org/{name.lower()}-{number}"
+        values.append({"manager": manager, "trainingRuntimeSpec": replicated})
+        below = (*patches, number, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+        sources[(*patches, number)] = (*overrides, number)
+        for place in range(len(jobs)):
+            pod_template = (*below, place, "template", "spec", "template")
+            target = (*pod_template, "spec") if name == "podSpecOverrides" else pod_template
+            sources[target] = (*overrides, number)
+            sources[(*below, place, "name")] = (*overrides, number, "targetJobs", place, "name")
+    left = {field: value for field, value in spec.items() if field != name}
+    data = {**job.data, "spec": {**left, "runtimePatches": values}}
+    advice = (
+        "write it as spec.runtimePatches, each override as {manager: example.com/NAME,"
+        " trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: TARGET_JOB, template:"
+        " {spec: {template: POD_TEMPLATE}}}]}}}}"
+    )
+    at = job.locate(overrides, key=True)
+    warning = diagnose(codes.FORMER_TRAINER, at, field=f"spec.{name}", advice=advice)
+    return Prepared(data, sources, warning)

@@ -11,10 +11,10 @@ from msgspec import Struct, field, structs
 from etcompile import frontends
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.compiler.choices import Options
-from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 from etcompile.diagnostics import Diagnostic, Location, ValuePath
 from etcompile.diagnostics.diagnostic import TextEdit
 from etcompile.fixes import fixed_files, text_edits, with_edits
+from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 from etcompile.k8s.path import value_at
 from etcompile.load import Document, access, load
 

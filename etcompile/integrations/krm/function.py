@@ -20,10 +20,10 @@ from etcompile.check.document_rules import check_schema
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.compiler.choices import Options
 from etcompile.compiler.lower import unknown_version
-from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import RULES, Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.redaction import without_private_keys
 from etcompile.diagnostics.suppression import codes_of
+from etcompile.frontends.trainer.runtimes import is_runtime, named_runtimes
 from etcompile.integrations.krm.resource_list import (
     INDEXES,
     NAME,

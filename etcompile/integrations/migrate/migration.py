@@ -15,10 +15,10 @@ from etcompile import frontends
 from etcompile.check import kubernetes
 from etcompile.compiler import Options, compile, olderapis  # noqa: A004
 from etcompile.compiler.lower import lower
-from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.emit.files import refused, write_files
+from etcompile.frontends.trainer.runtimes import is_runtime
 from etcompile.integrations.migrate import runtime_snapshots
 from etcompile.integrations.migrate.adoption import fates, is_pod
 from etcompile.integrations.migrate.cleanup import cleaned, workers

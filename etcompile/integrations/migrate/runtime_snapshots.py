@@ -9,8 +9,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.compiler.runtimes import RUNTIME_VERSION, TRAINER_VERSION, is_runtime, with_runtimes
+from etcompile.compiler.runtimes import with_runtimes
 from etcompile.diagnostics import Diagnostic
+from etcompile.frontends.trainer.runtimes import RUNTIME_VERSION, TRAINER_VERSION, is_runtime
 from etcompile.integrations.migrate.cleanup import plain_metadata, plain_template
 from etcompile.k8s.path import mapping_at, value_at
 from etcompile.load import Document, parse

@@ -15,13 +15,13 @@ from msgspec import Struct, structs
 
 from etcompile.backend.pod_fields import merged_variables
 from etcompile.compiler import Options, compile, olderapis  # noqa: A004
-from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 from etcompile.diagnostics import Diagnostic, Severity, ValuePath, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.kubeflow import jaxjob, pytorchjob, xgboostjob
 from etcompile.frontends.kubeflow.framework import Framework
 from etcompile.frontends.trainer.policies import RESERVED
+from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 from etcompile.frontends.trainer.training_run import INDEX, MAIN, PORT
 from etcompile.frontends.trainer.trainjob import ANNOTATIONS
 from etcompile.integrations.migrate.migration import Migrated
