@@ -47,7 +47,7 @@ def test_names_of_any_object_are_text(field):
     [
         ("v1/ConfigMap", "A b", "a DNS subdomain"),
         ("apps/v1/Deployment", "a/b", "a valid name"),
-        ("v1/Service", "1a", "a DNS label that begins with a letter"),
+        ("v1/Service", "A b", "a DNS label"),
         ("rbac.authorization.k8s.io/v1/Role", "a/b", "a valid name"),
         ("example.com/v1/Gauge", "A", "a DNS subdomain"),
     ],
@@ -57,6 +57,18 @@ def test_each_kind_has_its_form_of_names(kind, name, what):
     value = {"apiVersion": version, "kind": named, "metadata": {"name": name}}
     messages = [one.message for one in etcompile.compile([value]).diagnostics]
     assert f"metadata.name: '{name}' is not {what}" in messages
+
+
+@pytest.mark.parametrize(
+    ("version", "problems"),
+    [("1.35", ["metadata.name: '1a' is not a DNS label that begins with a letter"]), ("1.36", [])],
+)
+def test_the_name_of_a_service_may_begin_with_a_digit_since_1_36(version, problems):
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "1a"}, "spec": {}}
+    settings = etcompile.Settings(kubernetes_version=version)
+    compilation = etcompile.compile([service], etcompile.Options(settings=settings))
+    names = [one.message for one in compilation.diagnostics if ".name" in one.message]
+    assert names == problems
 
 
 PORT = "spec.template.spec.containers[0].ports[0].containerPort"
