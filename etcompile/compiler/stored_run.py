@@ -25,7 +25,7 @@ from etcompile.k8s.bookkeeping import ARGO_ID, MARKS
 from etcompile.k8s.objects import LiveObject, Object, seconds
 from etcompile.model import MOST_PODS, Member, Role
 from etcompile.model.protocol import STORED_JOB
-from etcompile.model.schedulers import COSCHEDULING_GROUP
+from etcompile.model.schedulers import COSCHEDULING_GROUP, NATIVE_GROUPS
 
 _ON_PODS = {
     field: [key for key, mark in MARKS.items() if mark.on_pods and mark.field == field]
@@ -133,14 +133,16 @@ def _term(term: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
 
 # A gang that has begun to end ----------------------------------------------------------------
 #
-# Coscheduling starts no Pod while fewer Pods of its gang exist than the minimum, and does not count
-# those that have succeeded (scheduler-plugins 0.34.7, pkg/coscheduling/core, PreFilter).
+# Coscheduling and Kubernetes start no Pod while fewer Pods of its gang exist than the minimum,
+# and do not count those that have succeeded (scheduler-plugins 0.34.7, pkg/coscheduling/core,
+# PreFilter; k8s.io/kubernetes 1.37.2, plugins/gangscheduling, PreEnqueue).
 
 
 def outside_of_gang(pod: Object) -> LiveObject:
     metadata = pod["metadata"]
     labels = {key: text for key, text in metadata["labels"].items() if key != COSCHEDULING_GROUP}
-    return {**pod, "metadata": {**metadata, "labels": labels}}
+    spec = {key: value for key, value in pod["spec"].items() if key not in NATIVE_GROUPS}
+    return {**pod, "metadata": {**metadata, "labels": labels}, "spec": spec}
 
 
 @contextmanager

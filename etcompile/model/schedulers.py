@@ -12,6 +12,8 @@ KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 """The label of Pods that coscheduling starts together."""
+NATIVE_GROUPS = frozenset({"schedulingGroup", "workloadRef"})
+"""The fields of Pods that Kubernetes itself starts together, of 1.36 and later, and of 1.35."""
 
 
 GANGS = (

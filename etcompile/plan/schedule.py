@@ -13,7 +13,9 @@ from graphlib import CycleError, TopologicalSorter
 from msgspec import Struct, structs
 
 from etcompile.k8s.objects import FOREMOST_KINDS, Object, timestamp, wave
+from etcompile.k8s.path import mapping_at
 from etcompile.model.protocol import ROLE_LABEL
+from etcompile.model.schedulers import NATIVE_GROUPS
 from etcompile.plan.needs import graph
 from etcompile.plan.step import IDLE, MAKES, REMOVES, Action, Declared, Reason, Step
 
@@ -127,6 +129,15 @@ class _Training:
         self.applied = [pod for pod in pods if pod.step.action in MAKES]
         # A launcher may be a Job, which creates its Pods.
         self.runs = [*self.applied, *(job for job in jobs if job.step.action in _CREATING)]
+        # Of a gang, Kubernetes starts the minimum in the order in which the Pods were created
+        # (reference/gang-scheduling.md 5): those that a run cannot begin without come first.
+        self.leaders: list[str] = []
+        self.followers: list[str] = []
+        for run in self.runs:
+            labels = mapping_at(run.value, ("metadata", "labels"))
+            if run.step.action == "create" and not NATIVE_GROUPS.isdisjoint(run.value["spec"]):
+                is_worker = labels.get(ROLE_LABEL) == "worker"
+                (self.followers if is_worker else self.leaders).append(run.step.id)
         self.gone = [
             run for run in (*pods, *jobs) if run.step.action == "delete" or run.step.until == "gone"
         ]
@@ -158,6 +169,8 @@ class _Training:
                     yield ready
         yield from self._scale_in(after)
         yield from self._launchers(after)
+        for follower in self.followers:
+            after[follower] += self.leaders
 
     def _scale_in(self, after: _After) -> Iterator[Step]:
         """Order a scale-in: the host list, a while to drain, the Pod, then the Service."""
@@ -203,7 +216,7 @@ class _Training:
         runs = {run.step.ref.name: run.step for run in self.runs}
         idle = {draft.step.ref.name: draft.step for draft in self.unready}
         for name, workers in self.waits.items():
-            if (launcher := runs.get(name)) is None:
+            if (launcher := runs.get(name)) is None or launcher.id in self.leaders:
                 continue
             for worker in workers:
                 step = runs.get(worker) or idle.get(worker)

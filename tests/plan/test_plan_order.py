@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from etcompile import Compilation
+from etcompile import Compilation, Settings
 from etcompile.plan.planner import plan
 from etcompile.plan.schedule import Schedule, ring, turns
 from etcompile.plan.scope import Rights
@@ -78,6 +78,17 @@ def test_a_new_launcher_comes_after_its_workers_and_waits_for_none_to_be_ready()
         "create Pod mnist-launcher",
     )
     assert not any(step.action == "wait" for step in found.steps)
+
+
+def test_a_launcher_in_a_gang_of_kubernetes_comes_before_its_workers() -> None:
+    settings = Settings(gang="native", run="r7")
+    found = between(None, compiled(training_job(), settings=settings))
+    in_order(
+        found,
+        "create Pod mnist-r7-launcher",
+        "create Pod mnist-r7-worker-0",
+        "create Pod mnist-r7-worker-1",
+    )
 
 
 def test_a_replaced_launcher_comes_once_its_replaced_workers_are_ready() -> None:
