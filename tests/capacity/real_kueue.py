@@ -11,7 +11,7 @@ from random_clusters import Case, Object
 from real_scheduler import RefusedError, Scheduling
 
 from controlplane.server import ControlPlane
-from queues.queueing import Programs, Queues
+from queues.queueing import KueuePrograms, Queues
 
 VERSION = "kueue.x-k8s.io/v1beta2"
 _QUEUE, _GATE = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/admission"
@@ -23,7 +23,7 @@ class Kueue(Queues):
     It says of each Workload why it does not admit it, also if it has refused an equal one.
     """
 
-    gates = ",SchedulingEquivalenceHashing=false"
+    kueue_gates = ",SchedulingEquivalenceHashing=false"
 
     def _start(self) -> None:
         self._start_kueue()
@@ -37,7 +37,7 @@ class QueueScheduling(Scheduling):
         *((VERSION, kind) for kind in ("ClusterQueue", "LocalQueue", "ResourceFlavor", "Cohort")),
     )
 
-    def __init__(self, plane: ControlPlane, programs: Programs, folder: Path) -> None:
+    def __init__(self, plane: ControlPlane, programs: KueuePrograms, folder: Path) -> None:
         self.kueue = Kueue(plane, programs, folder)
         try:
             super().__init__(plane, folder)

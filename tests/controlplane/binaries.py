@@ -1,6 +1,6 @@
 """Where etcd and kube-apiserver are: a folder of the user's, a cache, or built here, once.
 
-`go.mod` beside this file says what is built, or that in `v137` with ETCOMPILE_KUBERNETES=1.37; the
+`go.mod` beside this file says what is built; with ETCOMPILE_KUBERNETES=1.34.4 that version is. The
 cache folder carries a digest of it, so that another version is another folder.
 """
 
@@ -14,13 +14,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-MODULE = Path(__file__).parent
-if os.environ.get("ETCOMPILE_KUBERNETES") == "1.37":
-    MODULE /= "v137"
 NEEDED = ("etcd", "kube-apiserver")
 _BUILT = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
 }
@@ -58,19 +56,25 @@ def binaries(tell: Callable[[str], None]) -> Path:
 
 
 def version() -> str:
-    """The Kubernetes version that is built."""
-    found = re.search(r"k8s\.io/kubernetes v(\S+)", (MODULE / "go.mod").read_text())
+    """Return the Kubernetes version that is built."""
+    found = re.search(r"k8s\.io/kubernetes v(\S+)", _go_mod())
     assert found
     return found[1]
 
 
 def cache() -> Path:
-    """The folder of what was built from this go.mod."""
+    """Return the folder of what was built from this go.mod."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    files = [MODULE / name for name in ("go.mod", "go.sum")]
-    sums = b"".join(file.read_bytes() for file in files if file.exists())
-    digest = hashlib.sha256(sums).hexdigest()[:8]
+    digest = hashlib.sha256(_go_mod().encode()).hexdigest()[:8]
     return Path(base, "etcompile", "controlplane", f"{version()}-{digest}")
+
+
+def _go_mod() -> str:
+    """Return the go.mod beside this file, of the Kubernetes version that somebody chose."""
+    text = Path(__file__).with_name("go.mod").read_text()
+    if chosen := os.environ.get("ETCOMPILE_KUBERNETES"):
+        text = re.sub(r"(kubernetes v1|v0)\.[\d.]+", rf"\g<1>.{chosen.removeprefix('1.')}", text)
+    return text
 
 
 def _complete(folder: Path) -> bool:
@@ -100,16 +104,13 @@ def _build(go: str, folder: Path) -> None:
     stamp = "k8s.io/component-base/version.git"
     flags = {"Version": f"v{version()}", "Major": major, "Minor": minor, "TreeState": "clean"}
     linked = " ".join(f"-X {stamp}{key}={value}" for key, value in flags.items())
-    source, more = MODULE, []
-    if not (MODULE / "go.sum").exists():
-        source, more = fresh, ["-mod=mod"]
-        shutil.copy(MODULE / "go.mod", fresh)
+    (fresh / "go.mod").write_text(_go_mod())
     done = subprocess.run(
         [
-            *(go, "build", *more, "-trimpath", "-ldflags", f"-s -w {linked}", "-o", f"{fresh}/"),
-            *_BUILT.values(),
+            *(go, "build", "-mod=mod", "-trimpath", "-ldflags", f"-s -w {linked}"),
+            *("-o", f"{fresh}/", *_BUILT.values()),
         ],
-        cwd=source,
+        cwd=fresh,
         # What the machine sets for its own builds (-mod=vendor ...) is not for this one.
         env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
         capture_output=True,

@@ -1,6 +1,7 @@
-"""A cluster with Kueue: the real controllers and scheduler, and nodes whose kubelets kwok plays.
+"""A cluster with the real controllers and scheduler, and nodes whose kubelets kwok plays.
 
-Other schedulers run in it, too, where a test starts them (gang_schedulers.py).
+With Kueue, or without it. Other schedulers run in it, too, where a test starts them
+(gang_schedulers.py).
 
 Each node is a kwok of its own, so that one can die: its heartbeats end, and its Pods stay as they
 are until somebody deletes them.
@@ -56,26 +57,35 @@ Running = TypeVar("Running", bound=Stoppable)
 
 
 class Programs:
-    """What is built for these tests, by its name.
+    """What runs in a cluster besides its API server.
 
     Raises:
-        NoProgramError: one cannot be built.
+        NoProgramError: one cannot be built, or is not among the user's.
     """
 
     def __init__(self, plane: ControlPlane, tell: Callable[[str], None]) -> None:
         self.scheduler = plane.binaries / "kube-scheduler"
-        package = "k8s.io/kubernetes/cmd/kube-controller-manager"
-        self.controllers = built(HERE / "controllers", "kube-controller-manager", package, tell)
-        self.kueue = built(HERE / "kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", tell)
+        self.controllers = plane.binaries / "kube-controller-manager"
+        for program in (self.scheduler, self.controllers):
+            if not program.exists():
+                raise NoProgramError(f"there is no {program}")
         self.kwok = built(HERE / "kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", tell)
+
+
+class KueuePrograms(Programs):
+    """The same with Kueue."""
+
+    def __init__(self, plane: ControlPlane, tell: Callable[[str], None]) -> None:
+        super().__init__(plane, tell)
+        self.kueue = built(HERE / "kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", tell)
         module = json.loads(run_go(HERE / "kueue", "mod", "download", "-json", "sigs.k8s.io/kueue"))
         self.manifests = Path(module["Dir"], "config", "components")
 
 
-def kueue_programs(plane: ControlPlane, require: Callable[..., None], config: Any) -> Programs:
-    """What is built for these tests; skips where Kueue cannot be built."""
+def kueue_programs(plane: ControlPlane, require: Callable[..., None], config: Any) -> KueuePrograms:
+    """Return what is built for these tests; skip where Kueue cannot be built."""
     try:
-        return Programs(plane, teller(config))
+        return KueuePrograms(plane, teller(config))
     except NoProgramError as error:
         require("kueue", present=False, why=str(error))
         raise
@@ -98,15 +108,20 @@ def on_own_plane(
         plane.stop()
 
 
-class Queues:
-    """Kueue on a control plane, with nodes."""
+class Cluster:
+    """A scheduler and controllers on a control plane, with nodes.
 
-    gates = ""
+    Args:
+        gates: The feature gates of both.
+    """
 
-    def __init__(self, plane: ControlPlane, programs: Programs, folder: Path) -> None:
+    def __init__(
+        self, plane: ControlPlane, programs: Programs, folder: Path, gates: str = ""
+    ) -> None:
         self.plane = plane
         self.programs = programs
         self.folder = folder
+        self.gates = gates
         self.kubeconfig = plane.kubeconfig(token=ADMIN_TOKEN)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._numbers = itertools.count(1)
@@ -121,6 +136,14 @@ class Queues:
             process.kill()
             process.wait()
         self._processes.clear()
+
+    def namespace(self) -> str:
+        """Return the name of a new namespace."""
+        name = f"queue-{next(self._numbers)}"
+        self.plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        patiently(lambda: self.plane.ask("GET", account))
+        return name
 
     # ---- nodes -----------------------------------------------------------------------------------
 
@@ -164,14 +187,65 @@ class Queues:
         self.kill_node(name)
         self.plane.ask("DELETE", f"/api/v1/nodes/{name}")
 
+    # ---- starting --------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        flags = [f"--feature-gates={self.gates}"] if self.gates else []
+        scheduler = [*self.scheduler_flags("scheduler"), *flags]
+        self.run("scheduler", self.programs.scheduler, *scheduler)
+        self.run(
+            "controllers",
+            self.programs.controllers,
+            f"--kubeconfig={self.kubeconfig}",
+            "--authentication-skip-lookup",
+            f"--service-account-private-key-file={self.plane.folder / 'accounts.key'}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={free_ports(1)[0]}",
+            "--controllers=*,-node-ipam-controller",
+            "--node-monitor-period=1s",
+            "--node-monitor-grace-period=6s",
+            *flags,
+        )
+        for number in range(NODES):
+            self.add_node(f"node-{number}")
+
+    def scheduler_flags(self, name: str, *profiles: dict[str, Any]) -> list[str]:
+        """The flags of a scheduler that is built on that of Kubernetes."""
+        config = self.folder / f"{name}.yaml"
+        value = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(self.kubeconfig)},
+            **({"profiles": profiles} if profiles else {}),
+        }
+        config.write_text(yaml.safe_dump(value))
+        return [f"--config={config}", f"--secure-port={free_ports(1)[0]}"]
+
+    def run(self, name: str, *command: str | Path) -> None:
+        """Starts a program that ends with the cluster."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [str(word) for word in command],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "POD_NAMESPACE": "kueue-system"},
+                preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+            )
+
+
+class Queues(Cluster):
+    """The same with Kueue."""
+
+    programs: KueuePrograms
+    kueue_gates = ""
+
     # ---- queues ----------------------------------------------------------------------------------
 
-    def namespace(self, cpus: int, flavor: str = "any") -> str:
-        """A namespace with a queue called `research` that may use so many CPUs."""
-        name = f"queue-{next(self._numbers)}"
-        self.plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        patiently(lambda: self.plane.ask("GET", account))
+    def queue(self, cpus: int, flavor: str = "any") -> str:
+        """Return a new namespace with a queue called `research` that may use so many CPUs."""
+        name = self.namespace()
         quotas = {"cpu": str(cpus), "memory": "64Gi", "ephemeral-storage": "1Ti"}
         resources = [{"name": name, "nominalQuota": quota} for name, quota in quotas.items()]
         flavors = [{"name": flavor, "resources": resources}]
@@ -214,23 +288,8 @@ class Queues:
     # ---- starting --------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self.run("scheduler", self.programs.scheduler, *self.scheduler_flags("scheduler"))
-        self.run(
-            "controllers",
-            self.programs.controllers,
-            f"--kubeconfig={self.kubeconfig}",
-            "--authentication-skip-lookup",
-            f"--service-account-private-key-file={self.plane.folder / 'accounts.key'}",
-            "--leader-elect=false",
-            "--bind-address=127.0.0.1",
-            f"--secure-port={free_ports(1)[0]}",
-            "--controllers=*,-node-ipam-controller,-node-route-controller",
-            "--node-monitor-period=1s",
-            "--node-monitor-grace-period=6s",
-        )
+        super()._start()
         self._start_kueue()
-        for number in range(NODES):
-            self.add_node(f"node-{number}")
         self._create("resourceflavors", {"metadata": {"name": "any"}, "spec": {}})
         levels = [{"nodeLabel": RACK}, {"nodeLabel": "kubernetes.io/hostname"}]
         self._create("topologies", {"metadata": {"name": "racks"}, "spec": {"levels": levels}})
@@ -238,19 +297,6 @@ class Queues:
         self._create("resourceflavors", {"metadata": {"name": "racks"}, "spec": racks})
         for name, value in (("high", 1000), ("low", 10)):
             self._create("workloadpriorityclasses", {"metadata": {"name": name}, "value": value})
-
-    def scheduler_flags(self, name: str, *profiles: dict[str, Any]) -> list[str]:
-        """The flags of a scheduler that is built on that of Kubernetes."""
-        config = self.folder / f"{name}.yaml"
-        value = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "leaderElection": {"leaderElect": False},
-            "clientConnection": {"kubeconfig": str(self.kubeconfig)},
-            **({"profiles": profiles} if profiles else {}),
-        }
-        config.write_text(yaml.safe_dump(value))
-        return [f"--config={config}", f"--secure-port={free_ports(1)[0]}"]
 
     def _start_kueue(self) -> None:
         files = sorted((self.programs.manifests / "crd" / "bases").glob("*.yaml"))
@@ -292,7 +338,7 @@ class Queues:
             self.programs.kueue,
             f"--config={config}",
             f"--kubeconfig={self.kubeconfig}",
-            f"--feature-gates=FailureRecoveryPolicy=true,VisibilityOnDemand=false{self.gates}",
+            f"--feature-gates=FailureRecoveryPolicy=true,VisibilityOnDemand=false{self.kueue_gates}",
         )
 
     def _serves(self, kinds: int) -> bool:
@@ -320,17 +366,6 @@ class Queues:
             configuration["webhooks"] = hooks
             kind = f"{configuration['kind'].lower()}s"
             self.plane.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{kind}", configuration)
-
-    def run(self, name: str, *command: str | Path) -> None:
-        """Starts a program that ends with the cluster."""
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(
-                [str(word) for word in command],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "POD_NAMESPACE": "kueue-system"},
-                preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
-            )
 
 
 def patiently(do: Callable[[], Any], seconds: float = 60) -> None:
