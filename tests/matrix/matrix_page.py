@@ -69,12 +69,14 @@ these releases, with unknown fields refused; they are in `tests/data/crds`, with
 An ElasticJob that stays one, for DLRover's master to read: etcompile's own schema of the kind.
 Kueue and YuniKorn read labels and annotations of Pods only.
 
-With Kueue 0.19.2, the real controllers and the real scheduler of Kubernetes 1.34.4, jobs of the
+With Kueue 0.19.2, the real controllers and the real scheduler of Kubernetes, jobs of the
 kinds in `tests/queues/test_disturbed_queues.py` were admitted, preempted, brought back and
 finished, and those of `test_ranks_in_racks.py` kept their ranks in order. With the schedulers of
 scheduler-plugins 0.34.7 (`coscheduling`) and Volcano 1.14.1, PyTorchJobs waited until all of their
-Pods fitted, ran, and got replacements. The objects of YuniKorn, KAI, Koordinator and Kubernetes'
-own gangs are held against schemas only: their schedulers were not run.
+Pods fitted, ran, and got replacements. With those of Kubernetes 1.36.3 and 1.37.2 (`native`), the
+jobs of `test_native_gangs.py` waited until their minimum fitted, started together, got
+replacements, scaled, were preempted and came back, and left no PodGroup. The objects of YuniKorn,
+KAI and Koordinator are held against schemas only: their schedulers were not run.
 
 {releases}"""
 

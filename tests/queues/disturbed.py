@@ -1,4 +1,4 @@
-"""A job in a queue of Kueue, a watcher beside it, and what disturbs it."""
+"""A job, in a queue of Kueue or not, a watcher that supervises it, and what disturbs it."""
 
 import contextlib
 import copy
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from queueing import Queues
+from queueing import Cluster, Queues
 
 import etcompile
 from etcompile import Options, Settings
@@ -56,53 +56,49 @@ def kubeflow(kind: str, **types: int) -> dict[str, Any]:
     return kubeflow_job(kind, {name: {**replicas(kind, n), **policy} for name, n in types.items()})
 
 
-class QueuedJob:
-    """A job that is declared in Git, in a namespace with a queue of its own.
+class WatchedJob:
+    """A job that is declared in Git, in a namespace of its own.
 
     Args:
-        gang: Its gang scheduler.
         heals: Argo CD creates again what is missing.
-        cpus: What its queue may use.
-        flavor: Of its queue.
     """
 
     def __init__(
         self,
-        queues: Queues,
+        cluster: Cluster,
+        namespace: str,
         document: dict[str, Any],
         folder: Path,
+        settings: Settings,
         *,
-        gang: str = "kueue",
         heals: bool = False,
-        cpus: int = 12,
-        flavor: str = "any",
     ) -> None:
-        self.queues = queues
-        self.plane = queues.plane
+        self.cluster = cluster
+        self.plane = cluster.plane
         self.name = document["metadata"]["name"]
-        if gang == "kueue":
-            labels = document["metadata"].setdefault("labels", {})
-            labels["kueue.x-k8s.io/queue-name"] = "research"
-            labels["kueue.x-k8s.io/priority-class"] = "low"
         document["metadata"].pop("namespace", None)
-        self.namespace = queues.namespace(cpus, flavor)
-        settings = Settings(gang=gang, run="one", profiles=("argocd",) if heals else ())
-        options = Options(namespace=self.namespace, settings=settings)
+        self.namespace = namespace
+        self.document = document
+        self.folder = folder
+        options = Options(namespace=namespace, settings=settings)
         compilation = etcompile.compile([document], options)
         assert compilation.ok, compilation.diagnostics
         self.declared = [json.loads(json.dumps(value)) for value in compilation.objects]
-        self.size = sum(value["kind"] == "Pod" for value in self.declared)
+        self.size = sum(value["kind"] in ("Pod", "Job") for value in self.declared)
         self._log = (folder / f"{self.namespace}-watcher.log").open("ab")
         self._watcher = subprocess.Popen(
             [sys.executable, "-m", "etcompile", "watch", "-n", self.namespace],
-            env={**os.environ, "KUBECONFIG": str(queues.kubeconfig)},
+            env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
             stdout=self._log,
             stderr=self._log,
         )
-        self._numbers = itertools.count()
-        self.sync()
         self._closed = threading.Event()
         self._healing = threading.Thread(target=self._heal, daemon=True)
+        try:
+            self.sync()
+        except BaseException:
+            self.close()
+            raise
         if heals:
             self._healing.start()
 
@@ -119,10 +115,10 @@ class QueuedJob:
         self._watcher.wait()
         self._log.close()
         for kind, version in {(value["kind"], value["apiVersion"]) for value in self.declared}:
-            if kind in ("Pod", "PodGroup"):
-                self.plane.ask("DELETE", self._path(kind, version))
+            if kind in ("Pod", "Job", "PodGroup", "Workload"):
+                self.plane.ask("DELETE", self.path(kind, version))
         for pod in self.pods():  # the next job needs the nodes, and Kueue may hold some for ever
-            path = self._path("Pod", name=pod["metadata"]["name"])
+            path = self.path("Pod", name=pod["metadata"]["name"])
             change = {"metadata": {"finalizers": None}}
             with contextlib.suppress(urllib.error.HTTPError):
                 self.plane.ask("PATCH", path, change, "application/merge-patch+json")
@@ -130,14 +126,14 @@ class QueuedJob:
     def sync(self) -> None:
         """Creates what Git declares and is not there, as the self-healing of Argo CD does."""
         for value in self.declared:
-            path = self._path(value["kind"], value["apiVersion"])
+            path = self.path(value["kind"], value["apiVersion"])
             try:
                 self.plane.ask("POST", path, value)
             except urllib.error.HTTPError as error:
                 if error.code != 409:
                     raise AssertionError(error.read().decode()) from error
 
-    def _path(self, kind: str, version: str = "v1", name: str = "") -> str:
+    def path(self, kind: str, version: str = "v1", name: str = "") -> str:
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         plural = f"{kind.lower()}s"
         return f"{root}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
@@ -145,7 +141,7 @@ class QueuedJob:
     # ---- what is there ---------------------------------------------------------------------------
 
     def pods(self) -> list[Pod]:
-        items: list[Pod] = self.plane.ask("GET", self._path("Pod"))["items"]
+        items: list[Pod] = self.plane.ask("GET", self.path("Pod"))["items"]
         return items
 
     def running(self) -> list[Pod]:
@@ -193,13 +189,6 @@ class QueuedJob:
                 metadata["labels"].get("kueue.x-k8s.io/pod-group-name", ""),
             )
             lines.append(f"{metadata['name']}: {', '.join(map(str, filter(None, facts)))}")
-        for name, workload in self.queues.workloads(self.namespace).items():
-            conditions = workload.get("status", {}).get("conditions", ())
-            says = [
-                c["type"] if c["status"] == "True" else f"not {c['type']}: {c['message']}"
-                for c in conditions
-            ]
-            lines.append(f"workload {name}: {', '.join(says)}")
         lines += Path(self._log.name).read_text(errors="replace").splitlines()[-12:]
         return "\n".join(lines)
 
@@ -207,17 +196,89 @@ class QueuedJob:
 
     def exit(self, pod: Pod, code: int) -> None:
         """Its container ends with this code."""
-        self._annotate(pod, {"tests/exits": str(code)})
+        self.annotate(pod, {"tests/exits": str(code)})
 
     def delete(self, pod: Pod, code: int) -> None:
         """Somebody deletes a Pod, whose program ends with this code."""
-        self._annotate(pod, {"tests/on-term": str(code)})
-        self.plane.ask("DELETE", self._path("Pod", name=pod["metadata"]["name"]))
+        self.annotate(pod, {"tests/on-term": str(code)})
+        self.plane.ask("DELETE", self.path("Pod", name=pod["metadata"]["name"]))
+
+    def complete(self) -> None:
+        """All programs end with 0."""
+        for pod in self.running():
+            self.exit(pod, 0)
+
+    def annotate(self, pod: Pod, annotations: dict[str, str]) -> None:
+        path = self.path("Pod", name=pod["metadata"]["name"])
+        change = {"metadata": {"annotations": annotations}}
+        self.plane.ask("PATCH", path, change, "application/merge-patch+json")
+
+    def phase(self) -> str:
+        """The phase of the run in its record; "" before there is one."""
+        return str(self._status().get("phase", ""))
+
+    def failures(self) -> dict[str, int]:
+        """How many Pods of each role have failed and were replaced."""
+        replaced: dict[str, int] = json.loads(self._status()["record"]).get("replaced", {})
+        return replaced
+
+    def _status(self) -> dict[str, str]:
+        path = self.path("ConfigMap", name=f"{self.name}-etcompile-status")
+        try:
+            data: dict[str, str] = self.plane.ask("GET", path).get("data") or {}
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return {}
+            raise
+        return data
+
+
+class QueuedJob(WatchedJob):
+    """A job in a namespace with a queue.
+
+    Args:
+        gang: Its gang scheduler.
+        heals: Argo CD creates again what is missing.
+        cpus: What its queue may use.
+        flavor: Of its queue.
+    """
+
+    def __init__(
+        self,
+        queues: Queues,
+        document: dict[str, Any],
+        folder: Path,
+        *,
+        gang: str = "kueue",
+        heals: bool = False,
+        cpus: int = 12,
+        flavor: str = "any",
+    ) -> None:
+        self.queues = queues
+        self._numbers = itertools.count()
+        if gang == "kueue":
+            labels = document["metadata"].setdefault("labels", {})
+            labels["kueue.x-k8s.io/queue-name"] = "research"
+            labels["kueue.x-k8s.io/priority-class"] = "low"
+        settings = Settings(gang=gang, run="one", profiles=("argocd",) if heals else ())
+        namespace = queues.queue(cpus, flavor)
+        super().__init__(queues, namespace, document, folder, settings, heals=heals)
+
+    def describe(self) -> str:
+        lines = [super().describe()]
+        for name, workload in self.queues.workloads(self.namespace).items():
+            conditions = workload.get("status", {}).get("conditions", ())
+            says = [
+                c["type"] if c["status"] == "True" else f"not {c['type']}: {c['message']}"
+                for c in conditions
+            ]
+            lines.append(f"workload {name}: {', '.join(says)}")
+        return "\n".join(lines)
 
     def preempt(self, code: int) -> None:
         """Another workload, of a higher priority, needs the whole queue for a while."""
         for pod in self.running():
-            self._annotate(pod, {"tests/on-term": str(code)})
+            self.annotate(pod, {"tests/on-term": str(code)})
         labels = {
             "kueue.x-k8s.io/queue-name": "research",
             "kueue.x-k8s.io/priority-class": "high",
@@ -227,10 +288,10 @@ class QueuedJob:
         for name in names:
             metadata = {"name": name, "labels": labels}
             body = {"metadata": metadata, "spec": {"containers": [container]}}
-            self.plane.ask("POST", self._path("Pod"), body)
+            self.plane.ask("POST", self.path("Pod"), body)
         until(lambda: not self.running(), self.describe)
         for name in names:
-            self.exit(self.plane.ask("GET", self._path("Pod", name=name)), 0)
+            self.exit(self.plane.ask("GET", self.path("Pod", name=name)), 0)
 
     def stop_queue(self) -> None:
         """The queue is drained, and opened again."""
@@ -249,16 +310,6 @@ class QueuedJob:
             until(self.is_whole, self.describe, 150)
         finally:
             self.queues.add_node(node)
-
-    def complete(self) -> None:
-        """All programs end with 0."""
-        for pod in self.running():
-            self.exit(pod, 0)
-
-    def _annotate(self, pod: Pod, annotations: dict[str, str]) -> None:
-        path = self._path("Pod", name=pod["metadata"]["name"])
-        change = {"metadata": {"annotations": annotations}}
-        self.plane.ask("PATCH", path, change, "application/merge-patch+json")
 
     def disturb(self, chance: random.Random, kind: str, role: str | None = None) -> None:
         """One disturbance, until the job is whole again; of a Pod of a role, if one is named."""
@@ -283,25 +334,6 @@ class QueuedJob:
         until(lambda: not self.runs(victim), self.describe)
         self.wait_until_whole()
         assert self.queues.excess(self.namespace) == [], self.describe()
-
-    def phase(self) -> str:
-        """The phase of the run in its record; "" before there is one."""
-        return str(self._status().get("phase", ""))
-
-    def failures(self) -> dict[str, int]:
-        """How many Pods of each role have failed and were replaced."""
-        replaced: dict[str, int] = json.loads(self._status()["record"]).get("replaced", {})
-        return replaced
-
-    def _status(self) -> dict[str, str]:
-        path = self._path("ConfigMap", name=f"{self.name}-etcompile-status")
-        try:
-            data: dict[str, str] = self.plane.ask("GET", path).get("data") or {}
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return {}
-            raise
-        return data
 
     def is_finished(self) -> bool:
         """Whether Kueue holds no quota and no Pod for the job any more."""

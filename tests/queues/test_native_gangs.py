@@ -1,0 +1,287 @@
+"""Gangs of Kubernetes itself, by its real scheduler: held, started, disturbed, scaled, deleted.
+
+Each Pod takes a node. ETCOMPILE_KUBERNETES chooses the version: 1.35 and later have such gangs.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from disturbed import WatchedJob, asking, kubeflow, until
+from queueing import NODES, RACK, Cluster, Programs, on_own_plane
+
+from controlplane.fixtures import teller
+from etcompile import Settings
+from gobuilds import NoProgramError
+from specs import HOROVOD, mpi_job, training_job
+
+SPARE = (f"node-{NODES}", f"node-{NODES + 1}")
+APIS = {35: "v1alpha1", 36: "v1alpha2", 37: "v1beta1"}
+GATES = {
+    35: ("GenericWorkload", "GangScheduling"),
+    36: ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"),
+    37: ("GenericWorkload", "TopologyAwareWorkloadScheduling"),
+}
+
+
+def elastic(document: dict[str, Any], policy: dict[str, Any]) -> dict[str, Any]:
+    document["spec"] |= policy
+    return document
+
+
+def mpi(version: str, workers: int, command: list[str]) -> dict[str, Any]:
+    job = mpi_job(version)
+    types = job["spec"]["mpiReplicaSpecs"]
+    types["Launcher"]["template"]["spec"]["containers"][0]["command"] = command
+    types["Worker"] |= {"replicas": workers, "restartPolicy": "OnFailure"}
+    return job
+
+
+def train_job(nodes: int, **annotations: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {
+            "name": "mnist",
+            "annotations": {f"etcompile.dev/{key}": text for key, text in annotations.items()},
+        },
+        "spec": {
+            "runtimeRef": {"name": "torch-distributed"},
+            "trainer": {"numNodes": nodes, "resourcesPerNode": {"requests": {"cpu": "3"}}},
+        },
+    }
+
+
+def elastic_training_job() -> dict[str, Any]:
+    job = training_job(replicas=3)
+    types = job["spec"]["etReplicaSpecs"]
+    types["worker"] |= {"minReplicas": 2, "maxReplicas": 5, "restartPolicy": "OnFailure"}
+    [launcher] = types["launcher"]["template"]["spec"]["containers"]
+    launcher["command"] = [word if word != "1" else "2" for word in HOROVOD]
+    return job
+
+
+_ELASTIC = {"rdzvBackend": "c10d", "minReplicas": 3, "maxReplicas": 5}
+_HOROVOD = [word.replace("/etc/edl", "/etc/mpi") if word != "1" else "2" for word in HOROVOD]
+JOBS = {
+    "PyTorchJob": (kubeflow("PyTorchJob", Master=1, Worker=3), 4),
+    "PyTorchJob, elastic": (
+        elastic(kubeflow("PyTorchJob", Worker=4), {"elasticPolicy": _ELASTIC}),
+        3,
+    ),
+    "MPIJob": (mpi("v2beta1", 3, ["mpirun", "-np", "3", "train"]), 4),
+    "MPIJob, elastic": (mpi("v1", 3, _HOROVOD), 3),
+    "TrainJob": (train_job(4), 4),
+    "TrainJob, elastic": (train_job(4, nnodes="3:5"), 3),
+    "TrainingJob, elastic": (elastic_training_job(), 3),
+}
+"""Each job, of four Pods, and how many of them must fit."""
+LEADERS = ("launcher", "master")
+"""The roles without which no other can begin."""
+
+
+class Gangs(Cluster):
+    """A cluster whose scheduler knows gangs.
+
+    Attributes:
+        minor: The minor version of its Kubernetes.
+    """
+
+    def __init__(self, minor: int, *arguments: Any) -> None:
+        self.minor = minor
+        super().__init__(*arguments, ",".join(f"{gate}=true" for gate in GATES[minor]))
+        for name in SPARE:
+            self.add_node(name)
+        urgent = {"metadata": {"name": "urgent"}, "value": 1000}
+        self.plane.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
+
+    def leave(self, *nodes: int) -> None:
+        """Lets only these nodes take Pods."""
+        for number in range(NODES + len(SPARE)):
+            change = {"spec": {"unschedulable": number not in nodes}}
+            path = f"/api/v1/nodes/node-{number}"
+            self.plane.ask("PATCH", path, change, "application/merge-patch+json")
+
+
+class NativeJob(WatchedJob):
+    """A job that `etcompile apply` brings."""
+
+    cluster: Gangs
+
+    def sync(self) -> None:
+        file = self.folder / "job.yaml"
+        if not file.exists():
+            file.write_text(yaml.safe_dump(self.document))
+        self.run("apply", ".", "--prune", "--yes", "--wait=none", "--drain=1s")
+
+    def scale(self, count: int) -> None:
+        """Adds so many workers, or removes them."""
+        self.run("scale", self.name, ".", "--add" if count > 0 else "--remove", str(abs(count)))
+        self.size += count
+        self.sync()
+
+    def run(self, *words: str) -> str:
+        """What etcompile prints."""
+        settings = (f"kubernetes-version=1.{self.cluster.minor}", "gang=native", "run=one")
+        chosen = [option for setting in settings for option in ("--config", setting)]
+        done = subprocess.run(
+            [sys.executable, "-m", "etcompile", *words, "-n", self.namespace, *chosen],
+            cwd=self.folder,
+            env={**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr + self.describe()
+        return done.stdout
+
+    def bound(self) -> list[dict[str, Any]]:
+        """Its Pods that have a node and are to go on."""
+        return [
+            pod
+            for pod in self.pods()
+            if pod["spec"].get("nodeName")
+            and pod["metadata"].get("labels", {}).get("etcompile.dev/job") == self.name
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Its PodGroups or Workloads."""
+        kind = "workloads" if self.cluster.minor == 35 else "podgroups"
+        root = f"/apis/scheduling.k8s.io/{APIS[self.cluster.minor]}"
+        path = f"{root}/namespaces/{self.namespace}/{kind}"
+        groups: list[dict[str, Any]] = self.plane.ask("GET", path)["items"]
+        return groups
+
+    def preempt(self, victim: dict[str, Any]) -> None:
+        """Lets an urgent Pod take the node of a Pod."""
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+        place = {"kubernetes.io/hostname": victim["spec"]["nodeName"]}
+        spec = {"priorityClassName": "urgent", "containers": [container], "nodeSelector": place}
+        self.plane.ask("POST", self.path("Pod"), {"metadata": {"name": "urgent"}, "spec": spec})
+        urgent = self.path("Pod", name="urgent")
+        until(lambda: self.plane.ask("GET", urgent)["spec"].get("nodeName"), self.describe)
+
+
+@pytest.fixture(scope="module")
+def gangs(control_plane, require, request, tmp_path_factory) -> Iterator[Gangs]:
+    """Skips where Kubernetes has no gangs, or its programs cannot be built."""
+    minor = int(control_plane.ask("GET", "/version")["minor"])
+    require("native", present=minor in GATES, why=f"Kubernetes 1.{minor} has no gangs of its own")
+    try:
+        programs = Programs(control_plane, teller(request.config))
+    except NoProgramError as error:
+        require("kueue", present=False, why=str(error))
+        raise
+    folder = tmp_path_factory.mktemp("gangs")
+    flags = (
+        f"--feature-gates={','.join(f'{gate}=true' for gate in GATES[minor])}",
+        f"--runtime-config=scheduling.k8s.io/{APIS[minor]}=true",
+    )
+    with on_own_plane(
+        control_plane, folder, flags, lambda plane: Gangs(minor, plane, programs, folder)
+    ) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_gang_is_held_started_replaced_scaled_preempted_and_deleted(
+    gangs: Gangs, tmp_path: Path, name: str
+) -> None:
+    document, minimum = JOBS[name]
+    rigid = minimum == 4
+    gangs.leave(*range(minimum - 1))
+    settings = Settings(gang="native", run="one", kubernetes_version=f"1.{gangs.minor}")
+    job = NativeJob(gangs, gangs.namespace(), asking(document, cpus=3), tmp_path, settings)
+    try:
+        until(lambda: len(job.pods()) == job.size, job.describe)
+        time.sleep(3)
+        assert job.bound() == [], job.describe()
+        gangs.leave(*range(minimum))
+        until(lambda: len(job.running()) == minimum, job.describe)
+        assert set(LEADERS) & roles(job.pods()) <= roles(job.running()), job.describe()
+        gangs.leave(*range(job.size))
+        job.wait_until_supervised()
+
+        victim = job.running()[-1]
+        others = [pod for pod in job.running() if pod != victim]
+        job.exit(victim, 137)
+        until(lambda: not job.runs(victim), job.describe)
+        job.wait_until_whole()
+        assert all(map(job.runs, others)), job.describe()
+        assert len({str(membership(pod)) for pod in job.running()}) == 1
+
+        if not rigid:
+            gangs.leave(*range(job.size + 1))
+            job.scale(1)
+            job.wait_until_whole()
+            job.scale(-1)
+            job.wait_until_whole()
+            gangs.leave(*range(job.size))
+
+        before = job.running()
+        job.preempt(before[-1])
+        until(lambda: len(job.bound()) < job.size, job.describe)
+        left = [pod for pod in before if job.runs(pod)]
+        assert len(left) == (0 if rigid and gangs.minor >= 37 else job.size - 1), job.describe()
+        time.sleep(3)
+        gangs.plane.ask("DELETE", job.path("Pod", name="urgent"))
+        job.wait_until_whole()
+
+        job.run("delete", "--job", job.name, "--yes")
+        until(lambda: not job.pods() and not job.groups(), job.describe)
+    finally:
+        job.close()
+
+
+def roles(pods: list[dict[str, Any]]) -> set[str]:
+    return {pod["metadata"]["labels"]["etcompile.dev/role"] for pod in pods}
+
+
+def membership(pod: dict[str, Any]) -> Any:
+    """What the API server has stored of a Pod's gang."""
+    return pod["spec"].get("schedulingGroup") or pod["spec"]["workloadRef"]
+
+
+def test_a_gang_is_placed_in_one_rack(gangs: Gangs, tmp_path: Path) -> None:
+    if gangs.minor == 35:
+        return  # it has no such field
+    gangs.leave(1, 2)
+    document = asking(kubeflow("PyTorchJob", Worker=2), cpus=3)
+    document["metadata"]["annotations"] = {"etcompile.dev/gang-topology": RACK}
+    settings = Settings(gang="native", run="one", kubernetes_version=f"1.{gangs.minor}")
+    job = NativeJob(gangs, gangs.namespace(), document, tmp_path, settings)
+    try:
+        until(lambda: len(job.pods()) == job.size, job.describe)
+        time.sleep(3)
+        assert job.bound() == [], job.describe()
+        gangs.leave(1, 2, 3)
+        job.wait_until_whole()
+        assert {pod["spec"]["nodeName"] for pod in job.running()} == {"node-2", "node-3"}
+    finally:
+        job.close()
+
+
+def test_a_worker_comes_back_when_another_one_has_completed(gangs: Gangs, tmp_path: Path) -> None:
+    """Kubernetes does not count who has completed: the gang would have too few Pods."""
+    gangs.leave(*range(4))
+    settings = Settings(gang="native", run="one", kubernetes_version=f"1.{gangs.minor}")
+    document = asking(kubeflow("PyTorchJob", Master=1, Worker=2), cpus=3)
+    job = NativeJob(gangs, gangs.namespace(), document, tmp_path, settings)
+    try:
+        job.wait_until_supervised()
+        _, first, second = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
+        for pod, code in ((second, 0), (first, 137)):
+            job.exit(pod, code)
+            until(lambda pod=pod: not job.runs(pod), job.describe)
+        until(lambda: len(job.running()) == 2, job.describe)
+        job.complete()
+        until(lambda: job.phase() == "Succeeded", job.describe)
+    finally:
+        job.close()
