@@ -6,7 +6,7 @@ ConfigMaps, which the watcher writes (`etcompile.model.protocol`).
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from etcompile.backend.identity import job_labels, metadata
 from etcompile.backend.services import domain
@@ -99,6 +99,26 @@ def gate_script(job: Job, role: Role) -> str:
     return f"{role.name}-{GATE}" if several else GATE
 
 
+def gate_place(job: Job, role: Role) -> Literal["init", "command", "none"]:
+    """Return where a role waits: in an init container, before its command, or not at all.
+
+    An init container costs each start of a Pod a second or two. But a Pod that decides about the
+    run is not at work while it waits, and the template's probes may not expect a container that
+    waits.
+    """
+    gate, main = role.additions.gate, role.template.main_container
+    if gate is None:
+        return "none"
+    if gate.completed:
+        return "init"
+    if is_supervised(job, role) and job.run.in_place and job.run.in_place.mode == "together":
+        return "none"  # its supervisor waits for all others
+    probed = main.keys() & {"livenessProbe", "startupProbe", "lifecycle"}
+    decides = role.name in job.run.success.roles
+    waits_inside = wrapper(job, role) == RUN_ONCE and not (decides or probed or gate.mounts)
+    return "command" if waits_inside else "init"
+
+
 def ends_with_run(role: Role) -> bool:
     serves = role.recovery.serves and bool(role.template.main_container.get("command"))
     return role.is_resident or serves
@@ -127,6 +147,8 @@ def wrapped(job: Job, role: Role) -> list[str]:
     # -SE: neither the user's PYTHONPATH nor packages of the image can break the supervisor.
     program = [role.template.main_container["command"][0], "-SE"] if script == SUPERVISE else ["sh"]
     words = [*program, f"{SCRIPTS_PATH}/{script}"]
+    if gate_place(job, role) == "command":
+        return ["sh", f"{SCRIPTS_PATH}/{gate_script(job, role)}", *words]
     if not is_supervised(job, role):
         return words
     restarts_alone = job.run.in_place is not None and job.run.in_place.mode == "each"
@@ -177,7 +199,8 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str,
             yield UNTIL_DONE, UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}
         elif script and script != SUPERVISE:  # that one is no template
             yield script, script, marker
-        if gate := role.additions.gate:
+        gate, place = role.additions.gate, gate_place(job, role)
+        if gate and place != "none":
             live, hosts = enough_hosts(job, role, settings) or (None, None)
             yield (
                 gate_script(job, role),
@@ -187,6 +210,7 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str,
                     "ssh": gate.ssh or gate.port is not None,
                     "port": gate.port or (ssh.port if ssh else None),
                     "hostfile": gate.hosts,
+                    "before_command": place == "command",
                     "timeout_seconds": gate.timeout,
                     "kubexec": gate.kubexec,
                     "live": live,

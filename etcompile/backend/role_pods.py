@@ -326,7 +326,7 @@ def _init_containers(
         command = ["sh", f"{SCRIPTS_PATH}/{job_config.SSH_KEYS}"]
         before.append(_init(role, "copy-ssh-keys", command, mounts, _SMALL))
     gate = role.additions.gate
-    if gate is None:
+    if gate is None or job_config.gate_place(job, role) != "init":
         return before, []
     hosts = [Mount(HOSTS, HOSTS_PATH)] if job_config.enough_hosts(job, role, settings) else []
     protocol = (scripts, *hosts, Mount(STATUS, STATUS_PATH))
@@ -400,7 +400,8 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
 
 
 def _scripts_volume(job: Job, role: Role) -> dict[str, Any] | None:
-    wrapper, gate, ssh = job_config.wrapper(job, role), role.additions.gate, credentials(job, role)
+    wrapper, ssh = job_config.wrapper(job, role), credentials(job, role)
+    gate = role.additions.gate if job_config.gate_place(job, role) != "none" else None
     asks = job.preflight and role.name in job.preflight.roles
     scripts = [
         *([job_config.WORKER] if role.is_resident else [wrapper] if wrapper else []),

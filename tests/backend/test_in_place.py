@@ -147,6 +147,8 @@ def _take_off(plain: dict[str, Any], ours: dict[str, Any]) -> None:
     main, other = main_of(ours), None
     other = next(one for one in plain["spec"]["containers"] if one["name"] == main["name"])
     own = other.pop("command")
+    gates = ("wait-for-workers.sh", "peers") if own[1].endswith("/wait-for-workers.sh") else ()
+    own = own[2:] if gates else own  # supervisors wait for each other without it
     wrapper = own[1].rpartition("/")[2]
     assert wrapper in ("run-once.sh", "until-done.sh")
     words = main.pop("command")
@@ -173,6 +175,7 @@ def _take_off(plain: dict[str, Any], ours: dict[str, Any]) -> None:
     assert _take_files(scripts, "configMap") ^ _take_files(plain_scripts, "configMap") == {
         (wrapper, wrapper),
         ("supervise.py", "supervise.py"),
+        *((file, file) for file in gates),
         *shim,
     }
 

@@ -4,6 +4,7 @@ The numbers are those of reference/training-operator.md 7. The others are in doc
 with what becomes of them; 39 to 43 are MPIJob's and are tested with the MPI Operator's.
 """
 
+import copy
 import importlib
 import importlib.util
 import json
@@ -350,14 +351,27 @@ def test_training_operator_36_a_process_for_each_processor_is_told_of() -> None:
 
 def test_training_operator_37_the_gate_is_the_jobs_own_and_a_jobs_to_turn_off() -> None:
     value = job("PyTorchJob", {"Master": 1, "Worker": 1})
-    [gate] = pod(value, "worker-0")["spec"]["initContainers"]
-    assert gate["name"] == "init-pytorch"
-    assert gate["image"] == "example.com/trainer:1"
+    spec = pod(value, "worker-0")["spec"]
+    scripts = "/etc/etcompile/scripts"
+    wrapped = ["sh", f"{scripts}/wait-for-workers.sh", "sh", f"{scripts}/run-once.sh"]
+    assert spec["containers"][0]["command"][:4] == wrapped
+    assert "initContainers" not in spec
+    main = value["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    for field in ({"livenessProbe": {"exec": {"command": ["true"]}}}, {"command": None}):
+        own = {key: text for key, text in {**main, **field}.items() if text is not None}
+        other = copy.deepcopy(value)
+        worker = other["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+        worker["containers"][0] = own
+        [gate] = pod(other, "worker-0")["spec"]["initContainers"]
+        assert gate["name"] == "init-pytorch"
+        assert gate["image"] == "example.com/trainer:1"
     script = named(annotated(value, gate_timeout="5"))["ConfigMap", "mnist-etcompile"]["data"]
     assert "5" in script["wait-for-workers.sh"]
     assert script["peers"] == "mnist-master-0\n"
     value = annotated(value, wait_for_master="false")
-    assert "initContainers" not in pod(value, "worker-0")["spec"]
+    spec = pod(value, "worker-0")["spec"]
+    assert "initContainers" not in spec
+    assert spec["containers"][0]["command"][:2] == wrapped[2:]
 
 
 def test_training_operator_38_what_others_meet_at_is_not_scaled_in() -> None:

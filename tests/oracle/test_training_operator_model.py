@@ -61,6 +61,18 @@ def with_annotation(kind: str) -> dict[str, Any]:
     return found
 
 
+def without_command() -> dict[str, Any]:
+    found = replicas("PyTorchJob", securityContext={"runAsUser": 1}, imagePullPolicy="Always")
+    template(found)["spec"]["containers"][0].pop("command", None)
+    return found
+
+
+def with_init_container() -> dict[str, Any]:
+    found = replicas("PyTorchJob")
+    template(found)["spec"]["initContainers"] = [{"name": "load", "image": "example.com/load:1"}]
+    return found
+
+
 def with_ports(*ports: dict[str, Any]) -> dict[str, Any]:
     return kubeflow_job("JAXJob", {"Worker": replicas("JAXJob", ports=list(ports))})
 
@@ -82,6 +94,8 @@ SHAPES = {
     "sidecar with variables": pytorch(with_sidecar("PyTorchJob", RANK, LEVEL)),
     "own variable": pytorch(replicas("PyTorchJob", env=[RANK])),
     "non-root": pytorch(replicas("PyTorchJob", securityContext={"runAsUser": 1000})),
+    "no command": pytorch(without_command()),
+    "own init container": pytorch(with_init_container()),
     "unnamed port": with_ports({"containerPort": 80}),
     "unnamed port that is the kind's own": with_ports({"containerPort": 6666}),
     "two unnamed ports": with_ports({"containerPort": 80}, {"containerPort": 81}),

@@ -47,6 +47,7 @@ def gate(shell, script, place, port):
         enough=None,
         completed="",
         itself=False,
+        before_command=False,
     ):
         (place / "hostfile").write_text("".join(f"{host}:1\n" for host in hosts))
         path = script(
@@ -64,6 +65,7 @@ def gate(shell, script, place, port):
             completed=completed,
             status_completed=str(place / "completed"),
             itself=itself,
+            before_command=before_command,
         )
         return [*shell, path]
 
@@ -343,3 +345,35 @@ def test_of_its_own_name_it_only_wants_that_it_resolves(gate, run):
     itself = Path("/etc/hostname").read_text().strip()
     assert run(*gate(itself, itself=True, timeout_seconds=0)).returncode == 0
     assert run(*gate(itself, timeout_seconds=0)).returncode == 1
+
+
+# Before a command -----------------------------------------------------------------------------
+
+
+def test_before_a_command_it_becomes_the_command(gate, run):
+    mine = {"port": "mine", "hosts": "mine", "quick": "mine", "why": "mine"}
+    words = (
+        "sh",
+        "-c",
+        'tr "\\0" " " < /proc/$$/cmdline; echo "$port $hosts $quick $why"; exit 42',
+    )
+    command = gate("localhost", ssh=False, before_command=True)
+    found = run(*command, *words, env={**os.environ, **mine})
+    assert found.returncode == 42
+    assert found.stdout.startswith("sh -c tr")
+    assert found.stdout.endswith("mine mine mine mine\n")
+
+
+def test_before_a_command_the_end_of_its_time_may_be_retried(gate, run):
+    command = gate(NOWHERE, ssh=False, before_command=True, timeout_seconds=0)
+    found = run(*command, "echo", "trains")
+    assert (found.returncode, found.stdout) == (128, "")
+    assert f"{NOWHERE}: does not resolve" in found.stderr
+
+
+def test_before_a_command_it_stops_at_once(gate, start, until, place):
+    process = start(*gate(NOWHERE, ssh=False, before_command=True), "touch", str(place / "trained"))
+    until(lambda: "waiting" in (place / "log").read_text())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=5) == 143
+    assert not (place / "trained").exists()
