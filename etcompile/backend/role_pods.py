@@ -378,7 +378,10 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
     volumes: list[dict[str, Any]] = []
     for volume in role.additions.volumes:
         files = [{"key": key, "path": path, "mode": mode} for key, path, mode in volume.items]
-        source = {"configMap": {"name": job.config_name, "items": files}}
+        source: dict[str, Any] = {"configMap": {"name": job.config_name, "items": files}}
+        if volume.live:  # of two sources of one file, the last that is there counts
+            lists = {"configMap": {"name": hosts_name(job.name), "optional": True}}
+            source = {"projected": {"sources": [source, lists]}}
         volumes.append({"name": volume.name, **(source if files else {"emptyDir": {}})})
     if ssh := credentials(job, role):
         # A kind that names the volume has it first.

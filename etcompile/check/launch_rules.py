@@ -30,6 +30,8 @@ _HOST_FILES = (
 )
 _JOB_FILE = "/hostfile"
 """The end of the path of the job's hostfile."""
+_HOROVOD_FILES = ("/etc/edl/hostfile", "/etc/mpi/hostfile")
+"""Where a job has a list in Horovod's format, if its key `hostfile` is one."""
 _HYDRA = frozenset({"genv", "genvlist", "genvall", "genvnone", "env", "envlist", "ppn", "perhost"})
 _HYDRA_ONLY = _HYDRA | {"f", "iface", "launcher", "bootstrap", "rmk", "hosts", "print-rank-map"}
 """Options that only Hydra has: it starts more processes than there are slots without a warning."""
@@ -63,7 +65,7 @@ def _misfits(
     processes = _processes(launch)
     low, high = (next(launch.numbers(*names), None) for names in (_LEAST, _MOST))
 
-    def misfit(option: tuple[str, int], problem: str, advice: str) -> Diagnostic:
+    def misfit(option: tuple[str, int | str], problem: str, advice: str) -> Diagnostic:
         flag, value = option
         facts = {"program": launch.program, "flag": flag, "value": value}
         facts |= {"problem": problem, "advice": advice}
@@ -77,6 +79,13 @@ def _misfits(
         advice = "lower it, or start with more workers, or more slots for each"
         yield misfit(processes, problem, advice)
     if launch.program != "horovodrun":
+        line = next((own.line for own in job.host_lists if own.key == "hostfile"), "")
+        for option in (
+            launch.options if line.endswith(":{slots}") and _is_open_mpi(launch, job) else ()
+        ):
+            if option.name in _HOST_FILES and (path := option.values[0].text) in _HOROVOD_FILES:
+                problem = "its lines are HOST:SLOTS, as Horovod reads them, and Open MPI cannot"
+                yield misfit((option.name, path), problem, "use /job/hostfile")
         return
     if processes:
         flag, number = processes
@@ -118,16 +127,19 @@ def _stays_within_slots(launch: Launch, job: Job, role: Role) -> bool:
     for option in launch.options:
         if option.name in _HOST_FILES and not option.values[0].text.endswith(_JOB_FILE):
             return False
-    if launch.program != "horovodrun":
-        implementation = job.document["spec"].get("mpiImplementation", "OpenMPI")
-        if launch.program == "mpiexec.hydra" or implementation != "OpenMPI":
-            return False
-        if any(option.name.lstrip("-") in _HYDRA_ONLY for option in launch.options):
-            return False
+    if launch.program != "horovodrun" and not _is_open_mpi(launch, job):
+        return False
     container = role.template.main_container
     variables = (f"{env['name']}={env.get('value', '')}" for env in container.get("env", ()))
     texts = (*command_line(container), *variables)
     return not any("oversubscribe" in text.lower() for text in texts)
+
+
+def _is_open_mpi(launch: Launch, job: Job) -> bool:
+    implementation = job.document["spec"].get("mpiImplementation", "OpenMPI")
+    if launch.program == "mpiexec.hydra" or implementation != "OpenMPI":
+        return False
+    return all(option.name.lstrip("-") not in _HYDRA_ONLY for option in launch.options)
 
 
 def _plural(word: str, count: int) -> str:

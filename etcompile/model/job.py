@@ -143,10 +143,12 @@ class Volume(Struct, frozen=True):
 
     Args:
         items: Key, path in the volume and file mode (such as 0o444) of each file.
+        live: The watcher's host lists take the place of files of the same names.
     """
 
     name: str
     items: tuple[tuple[str, str, int], ...] = ()
+    live: bool = False
 
 
 class Mount(Struct, frozen=True):

@@ -50,6 +50,20 @@ def test_a_number_that_does_not_fit_is_a_warning(command: list[str], bounds: Any
     assert warnings(job(command, **bounds)) == ["ET2030"]
 
 
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [
+        ("--hostfile /etc/edl/hostfile", ["ET2030"]),
+        ("-machinefile /etc/mpi/hostfile", ["ET2030"]),
+        ("--hostfile /job/hostfile", []),
+        ("-f /etc/edl/hostfile -ppn 1", []),  # MPICH reads that format
+    ],
+)
+def test_open_mpi_cannot_read_horovods_list_of_hosts(option: str, found: list[str]) -> None:
+    assert warnings(job(["mpirun", *option.split(), "-np", "2", "hostname"])) == found
+    assert warnings(job(["horovodrun", "-np", "2", "-hostfile", "/etc/edl/hostfile", "t"])) == []
+
+
 def test_slots_multiply() -> None:
     document = job(["horovodrun", "-np", "8", "python"])
     worker(document)["template"]["spec"]["containers"][0]["resources"] = {

@@ -128,6 +128,14 @@ def test_et_operator_06_the_role_names_resources_that_exist() -> None:
     assert {resource for rule in rules for resource in rule["resources"]} == {"pods", "pods/exec"}
 
 
+def test_et_operator_09_the_launchers_hostfile_is_the_live_list() -> None:
+    volumes = pod([training_job()], "mnist-launcher")["spec"]["volumes"]
+    [volume] = (one for one in volumes if one["name"] == "training-job-hostfile")
+    seed, live = (source["configMap"] for source in volume["projected"]["sources"])
+    assert [item["path"] for item in seed["items"]] == ["hostfile", "discover_hosts.sh"]
+    assert live == {"name": "mnist-etcompile-hosts", "optional": True}
+
+
 def test_et_operator_09_the_config_follows_the_workers() -> None:
     assert config(training_job(), scale_out("a", 1))["hostfile"].count("\n") == 3
 

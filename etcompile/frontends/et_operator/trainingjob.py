@@ -54,15 +54,12 @@ _ROLES: ValuePath = ("spec", "etReplicaSpecs")
 _HOSTFILE = model.Mount("training-job-hostfile", "/etc/edl")
 _CONFIG = model.Mount("training-job-config", "/etc/mpi")
 _KUBECTL = model.Mount("training-job-kubectl", hosts.KUBECTL_PATH)
+_EDL_FILES = (("hostfile", 0o444), ("discover_hosts.sh", 0o555))
 _DEEPSPEED = model.Mount("deepspeed-hostfile", "/job")
 _SSH_CONFIG = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
 
-_INIT_HOSTFILE = (  # exactly reference/et-operator.md 2.5
-    "cp /etc/mpi/hostfile /etc/edl/hostfile && chmod 600 /etc/edl/hostfile && "
-    "cp /etc/mpi/discover_hosts.sh /etc/edl/discover_hosts.sh && "
-    "chmod +x /etc/edl/discover_hosts.sh && "
-    "cp /etc/mpi/deepspeed-hostfile /job/hostfile && chmod 600 /job/hostfile"
-)
+# reference/et-operator.md 2.5, without /etc/edl: there the live list is mounted.
+_INIT_HOSTFILE = "cp /etc/mpi/deepspeed-hostfile /job/hostfile && chmod 600 /job/hostfile"
 _INIT_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
 _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "64Mi"}
 
@@ -99,8 +96,7 @@ def _job(
     document = clean_document(source, _ANNOTATIONS)
     # Rights by Pod name would change the Role with every scale-out.
     access, account = hosts.launcher_access(name, templates["launcher"], execs=mode == "kubexec")
-    hostfile = f"{_HOSTFILE.path}/hostfile"
-    discovery = {"live": f"{HOSTS_PATH}/hostfile", "seed": hostfile}
+    discovery = {"live": f"{HOSTS_PATH}/hostfile", "seed": f"{_HOSTFILE.path}/hostfile"}
     job = model.Job(
         **read.of_job,
         roles=(
@@ -173,7 +169,7 @@ def _launcher(
         name="init-hostfile",
         image="init",
         script=_INIT_HOSTFILE,
-        mounts=(_HOSTFILE, _DEEPSPEED, _CONFIG),
+        mounts=(_DEEPSPEED, _CONFIG),
         resources=_INIT_RESOURCES,
     )
     delivery = hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES)
@@ -189,7 +185,12 @@ def _launcher(
         additions=model.PodAdditions(
             env=(hosts.RSH_AGENT, hosts.NO_TREE_SPAWN) if execs else (),
             volumes=(
-                *(model.Volume(mount.volume) for mount in (_HOSTFILE, _DEEPSPEED, *tools)),
+                model.Volume(
+                    _HOSTFILE.volume,
+                    tuple((key, key, mode) for key, mode in _EDL_FILES),
+                    live=True,
+                ),
+                *(model.Volume(mount.volume) for mount in (_DEEPSPEED, *tools)),
                 hosts.config_files(
                     _CONFIG.volume,
                     ("hostfile", 0o444),
@@ -203,8 +204,8 @@ def _launcher(
             setup=(init, delivery) if execs else (init,),
             gate=model.Gate(
                 roles=("worker",),
-                hosts=f"{_HOSTFILE.path}/hostfile",
-                mounts=(_HOSTFILE, _CONFIG, *tools),
+                hosts=f"{_CONFIG.path}/hostfile",  # all hosts: the live list has the ready ones
+                mounts=(_CONFIG, *tools),
                 ssh=mode == "ssh",
                 timeout=annotations.gate_timeout(source),
                 kubexec=hosts.KUBEXEC if execs else None,
