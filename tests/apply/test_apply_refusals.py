@@ -5,6 +5,7 @@ import json
 import pytest
 
 from apply.policies import deny
+from controlplane.binaries import version
 from specs import training_job
 
 MERGE = "application/merge-patch+json"
@@ -358,17 +359,19 @@ def test_warnings_of_the_api_server_are_shown_once(run, job, kubelet, control_pl
 
 
 def test_a_field_that_the_api_server_drops_is_reported(run, write, kubelet, objects):
-    """The feature gate HostnameOverride is off in 1.34."""
+    """The feature gate HostnameOverride is off in 1.34, GenericWorkload in 1.37."""
+    values = {"1.34.4": ("hostnameOverride", "w0.example.com")}
+    field, value = values.get(version(), ("schedulingGroup", {"podGroupName": "a"}))
     document = training_job(replicas=1)
     worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-    worker["hostnameOverride"] = "w0.example.com"
+    worker[field] = value
     write(document)
     for command, code in (("diff", 1), ("apply", 0)):
         done = run(command, "jobs")
         assert done.returncode == code, done.stderr
         assert done.stderr.count("ET8029") == 1, done.stderr
-        assert "does not keep spec.hostnameOverride of a Pod" in done.stderr
-    assert "hostnameOverride" not in objects()["Pod/mnist-worker-0"]["spec"]
+        assert f"does not keep spec.{field} of a Pod" in done.stderr
+    assert field not in objects()["Pod/mnist-worker-0"]["spec"]
 
 
 def test_apply_that_is_denied_after_its_first_write_ends_with_6(

@@ -10,8 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from controlplane.binaries import version
+
 _SCHEMAS = Path(__file__).parent.parent.parent / "schemas" / "kubernetes"
-VERSION = "1.34"
+VERSION = version().rpartition(".")[0]
 
 TEXTS = (
     "", " ", "a", "A", "a b", "-a", "a-", "a.b", "a..b", "a_b", "a/b", "/a", "../a", "a/../b",
