@@ -6,7 +6,8 @@ What must not happen raises.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import yaml
@@ -27,9 +28,7 @@ from etcompile.watch.core.actions import (
     DeletePod,
     EmitEvent,
     PatchPod,
-    ReadLines,
     ReadLog,
-    ReadTail,
     RemoveJob,
     Requeue,
     WriteHosts,
@@ -39,7 +38,7 @@ from etcompile.watch.core.view import (
     Gone,
     HostsRecord,
     JobView,
-    PodLog,
+    LogRead,
     Timeouts,
 )
 from specs import compiled, container
@@ -90,6 +89,11 @@ def of_replicas(record: RunRecord | None, what: str) -> dict[str, str]:
     return {role: ranges(members) for role, members in found.items()}
 
 
+def stamped(at: float, text: str) -> str:
+    """A line of a log after its time."""
+    return f"{datetime.fromtimestamp(at, UTC).isoformat()} {text}"
+
+
 class World:
     """A cluster with one job.
 
@@ -132,7 +136,7 @@ class World:
         self.config_uid = "config-1"
         self.config_created = START
         self._facts: tuple[Job, str, dict[str, tuple[str, Member]]] | None = None
-        self.known_logs: dict[str, PodLog] = {}
+        self.known_logs: dict[str, dict[str, LogRead]] = {}
         self.logs: dict[str, list[tuple[float, str]]] = {}
         self.annotated: dict[str, str] = {}
         self._uids = itertools.count(1)
@@ -206,6 +210,10 @@ class World:
     def of(self, kind: type[Any]) -> list[Any]:
         """The actions of a type, in order."""
         return [one for one in self.done if isinstance(one, kind)]
+
+    def reads(self, purpose: str) -> list[ReadLog]:
+        """The requests for logs of a purpose, in order."""
+        return [one for one in self.of(ReadLog) if one.purpose == purpose]
 
     def patched(self, what: str) -> list[Any]:
         """The actions that patched Pods in this way, in order."""
@@ -376,10 +384,11 @@ class World:
                 if pod.deleting:
                     self.vanish(name)
 
-    def read(self, uid: str, **changes: Any) -> None:
-        """The log of a Pod was read."""
-        before = self.known_logs.get(uid, PodLog())
-        self.known_logs[uid] = structs.replace(before, **changes)
+    def read(self, action: ReadLog, lines: Iterable[str] | None) -> None:
+        """The lines of a log were read, each after its time; None if nobody has answered yet."""
+        texts = None if lines is None else tuple(lines)
+        reads = self.known_logs.setdefault(action.uid, {})
+        reads[action.purpose] = LogRead(action.of, self.now, texts)
 
     def dies_before(self, count: int) -> None:
         """The watcher is killed after so many actions, and another one starts."""
@@ -421,17 +430,16 @@ class World:
             case PatchPod("release", name, uid):
                 if self._is(name, uid):
                     self.vanish(name)
-            case ReadLog(name, uid):
-                self.read(uid, read_at=self.now, at=self.words.get(name, 0.0))
-            case ReadTail(_, uid, _, of):
-                self.read(uid, tail_of=of, tail=None)
+            case ReadLog(name, purpose="activity"):
+                at = self.words.get(name, 0.0)
+                self.read(action, None if at is None else [stamped(at, "step")] if at else [])
+            case ReadLog(uid=uid, begin=begin):
+                own = (said for said in self.logs.get(uid, ()) if said[1].startswith(begin))
+                self.read(action, itertools.starmap(stamped, own) if begin else None)
             case DeletePod(name, uid, _, force):
                 self._remove(name, uid)
                 if force and self._is(name, uid):
                     self.vanish(name)
-            case ReadLines(_, uid, _, known, _, begin):
-                lines = tuple(own for own in self.logs.get(uid, ()) if own[1].startswith(begin))
-                self.read(uid, lines_due=known.lines_due, lines=lines)
             case PatchPod("notify", name, uid, notice):
                 if self._is(name, uid):
                     self.change(name, notice=read_notice(notice))

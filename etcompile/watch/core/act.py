@@ -1,9 +1,9 @@
-"""Actions of the rules to requests, in their order.
+"""Carry out the actions of the rules, in their order.
 
-Only the leader sends them. Each names what it was decided on: a UID, a resource version, or that
-nothing is there. So it does nothing if that is no longer so, and sending it twice does what sending
-it once does. Nothing is sent again here: after a failure the next decision starts from what is
-there then. The answer goes into the store at once.
+Only the leader sends requests. Each names what it was decided on: a UID, a resource version, or
+that nothing is there. So it does nothing if that has changed, and sending it twice is harmless.
+Nothing is sent again here: after a failure, the next decision starts from what is there then. The
+answer goes into the store at once.
 """
 
 import logging
@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from etcompile.backend.identity import job_labels
 from etcompile.compiler.stored_run import StoredRun, away_from, digest, outside_of_gang
-from etcompile.k8s.objects import Object, is_going
+from etcompile.k8s.objects import Object, is_going, seconds
 from etcompile.k8s.pod_state import TOUCHED, how_it_ended
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.kubeapi.controller.backoff import LONGEST
@@ -44,26 +44,24 @@ from etcompile.watch.core.actions import (
     EmitEvent,
     PatchPod,
     PodAction,
-    ReadLines,
     ReadLog,
-    ReadTail,
     RemoveJob,
     WriteHosts,
     WriteStatus,
 )
 from etcompile.watch.core.hostfile import succeeded
-from etcompile.watch.core.ledger import Memory, Request
-from etcompile.watch.core.logs import LogReader
+from etcompile.watch.core.ledger import JobMemory, Request
 from etcompile.watch.core.observe import SeenJob, SeenMap, Store
 from etcompile.watch.core.reports import Metrics, report, say
-from etcompile.watch.core.view import ANCHOR
+from etcompile.watch.core.view import ANCHOR, LogRead
 
 _CONFIG_MAP = ("v1", "ConfigMap")
 _LIST_AGAIN = 1.0  # seconds until a host list is written again: who is gone must not stay listed
 _JUST_CREATED = 60.0  # seconds in which a Pod is deleted that came while its job was being deleted
+_MOST_LINES = 16  # of a log that is followed
 _NOT_REMOVED = "the rest of the job cannot be deleted"
 _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
-"""Argo CD shows them as children of the job, and need not look at each change."""
+"""Argo CD shows these objects as children of the job and need not react to each change."""
 _Compiled = Mapping[tuple[str, int | None], Mapping[str, Any]]
 
 
@@ -76,7 +74,7 @@ class OutdatedError(Exception):
 
 
 class BlockedError(Exception):
-    """What keeps the watcher from doing its work for a job, with the reason of the Event."""
+    """The watcher cannot work on a job; with the reason of the Event."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -90,25 +88,25 @@ class Case(Struct, frozen=True):
     run: StoredRun
     seen: SeenJob
     record: RunRecord | None
+    memory: JobMemory
 
 
 class ActionExecutor(Struct, frozen=True):
-    """Does what was decided; safe to share between threads."""
+    """Carries out actions; safe to share between threads."""
 
     cluster: Cluster
     store: Store
     may_act: Callable[[], bool]
     metrics: Metrics
     events: EventRecorder
-    logs: LogReader
     pool: Executor
-    memory: Memory
+    _unreadable: set[str] = field(default_factory=set)  # namespaces whose logs it may not read
 
     def act(self, case: Case, actions: Sequence[Action]) -> bool:
-        """Carry out actions: the record, then reports, Pods side by side, host lists, a removal.
+        """Carry out actions: the record, reports, Pods side by side, host lists, a removal.
 
-        Host lists do not wait for what fails, a Pod or the record: a host that is gone must not
-        stay listed. What could not be recorded is not done, nor reported.
+        What could not be recorded is neither done nor reported. Host lists wait for nothing that
+        fails: a host that is gone must not stay listed.
 
         Returns:
             Whether anything was carried out.
@@ -117,65 +115,95 @@ class ActionExecutor(Struct, frozen=True):
             ClusterError, OutdatedError, BlockedError: a request failed; the rest was left.
             NotLeaderError: this watcher may not act.
         """
-        memory = self.memory.of(case.key)
-        memory.retain({_request(case, own) for own in actions} | {_of_role(own) for own in actions})
-        due = [
-            own
-            for own in actions
-            if not (memory.holds(_request(case, own)) or memory.holds(_of_role(own)))
-        ]
-        problems: list[Exception] = []
+        memory, problems = case.memory, list[Exception]()
+        memory.retain({request for own in actions for request in _requests(case, own)})
+        due = [own for own in actions if not any(map(memory.holds, _requests(case, own)))]
+        records = [own for own in due if isinstance(own, WriteStatus)]
+        is_recorded = bool(records) or not any(isinstance(own, WriteStatus) for own in actions)
 
-        def attempt(request: Callable[[], Any]) -> bool:
+        def attempt(method: Callable[..., None], *args: Any) -> None:
             try:
-                request()
+                method(case, *args)
             except (ClusterError, BlockedError, OutdatedError) as error:
                 problems.append(error)
-                return False
-            return True
 
-        records = [own for own in due if isinstance(own, WriteStatus)]
-        recorded = all(attempt(partial(self._write_map, case, own)) for own in records)
-        if problems and isinstance(problems[0], OutdatedError):
-            raise problems[0]
-        if recorded and not records and any(isinstance(own, WriteStatus) for own in actions):
-            recorded = False  # it was refused, and is not sent before its time
-        status = getattr(problems[0], "status", 400) if problems else 400
-        if recorded:
-            self._report(case, due, recorded=bool(records))
-        elif (status or 500) >= 500:
-            # It may have been carried out, though nobody said so.
-            self._report(case, [own for own in due if isinstance(own, EmitEvent)])
-        pods: list[PodAction] = []
-        lists: list[PodAction] = []
+        for record in records:
+            attempt(self._write_map, record)
+        for problem in problems:
+            if isinstance(problem, OutdatedError):
+                raise problem
+            is_recorded = False
+            if isinstance(problem, ClusterError) and (problem.status or 500) >= 500:
+                # It may have been written, though the API server did not say so.
+                self._report(case, [own for own in due if isinstance(own, EmitEvent)])
+        if is_recorded:
+            self._report(case, due)
+        pods, touches = list[PodAction](), list[PodAction]()
         for own in due:
-            if isinstance(own, PodAction):
-                touches = isinstance(own, PatchPod) and own.what == "touch"
-                (lists if touches else pods).append(own)
-        if recorded:
-            attempt(partial(self._on_pods, case, pods))
+            if isinstance(own, PatchPod) and own.what == "touch":
+                touches.append(own)
+            elif isinstance(own, PodAction) and is_recorded:
+                pods.append(own)
+        attempt(self._on_pods, pods)
         hosts = [own for own in due if isinstance(own, WriteHosts)]
-        for own in hosts:
-            attempt(partial(self._write_map, case, own))
-        attempt(partial(self._on_pods, case, lists))
+        for host_lists in hosts:
+            attempt(self._write_map, host_lists)
+        attempt(self._on_pods, touches)
         removals = [own for own in due if isinstance(own, RemoveJob)]
         if removals and not problems:
-            attempt(partial(self._remove_job, case))
+            attempt(self._remove_job)
         if problems:
             raise problems[0]
-        return bool(records or (pods and recorded) or hosts or lists or removals)
+        return bool(records or pods or hosts or touches or removals)
 
-    def _try(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
-        """Send a request, and hold the next one like it if it was refused or changed nothing."""
-        memory, changed = self.memory.of(case.key), False
+    def _report(self, case: Case, actions: Sequence[Action]) -> None:
+        """Send Events, count, and have logs read: what waits for no answer."""
+        config, version = case.seen.config_metadata, str(_version(case.seen.status))
+        for action in actions:
+            match action:
+                case EmitEvent(reason, message, pod, uid, once=once):
+                    if not once or case.memory.is_new(f"{reason} {uid or pod}", message):
+                        line = None if reason == REPLACED else ""  # logged once it is
+                        report(self.events, case.key, action, config, version, line)
+                case Count(name, by, labels):
+                    counter = self.metrics.counters[name]
+                    (counter.labels(*labels) if labels else counter).inc(by)
+                case ReadLog(name, uid, _, purpose, of):
+                    known = self.store.log(case.key, name, uid, purpose)
+                    lines = known.lines if action.begin else None
+                    read = LogRead(of, self.cluster.now(), lines, known.until)
+                    self.store.saw_log(case.key, name, uid, purpose, read, changed=False)
+                    self.pool.submit(self._read_log, case.key, action, read)
+
+    def _read_log(self, key: JobKey, action: ReadLog, read: LogRead) -> None:
+        known, until = read.lines, action.since
+        lines = [*(known or ())]
         try:
-            changed = request()
-        finally:
-            if changed:
-                memory.succeeded(_request(case, action))
-            else:
-                longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
-                memory.failed(_request(case, action), longest)
+            for line in self.cluster.log(
+                action.name,
+                action.container,
+                key[0],
+                tail=action.tail,
+                since=action.since,
+                limit=action.limit,
+            ):
+                until, _, text = line.partition(" ")
+                if not action.begin or text.startswith(action.begin):
+                    lines.append(line)
+        except ClusterError as error:
+            is_forbidden = error.status == 403
+            if not (is_forbidden and key[0] in self._unreadable):
+                say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
+            if is_forbidden:
+                self._unreadable.add(key[0])
+            read = structs.replace(read, failed=True)
+        else:
+            until = until if seconds(until) is not None else action.since
+            # Lines of the second from which on it is read may come twice.
+            new = tuple(dict.fromkeys(lines))[-_MOST_LINES:] if action.begin else tuple(lines)
+            read = structs.replace(read, lines=new, until=until)
+        changed = not (read.failed or (action.begin and read.lines == known))
+        self.store.saw_log(key, action.name, action.uid, action.purpose, read, changed=changed)
 
     def _send(self, verb: str, kind: str, request: Callable[[], Any]) -> Any:
         """Send a request and count its answer."""
@@ -192,21 +220,36 @@ class ActionExecutor(Struct, frozen=True):
             self.metrics.writes.labels(verb, kind, status).inc()
         return answer
 
-    def _report(self, case: Case, actions: Sequence[Action], *, recorded: bool = False) -> None:
-        config, version = case.seen.config_metadata, str(_version(case.seen.status))
-        for action in actions:
-            if isinstance(action, EmitEvent):
-                line = None if action.reason == REPLACED else ""  # logged once it is
-                report(self.events, case.key, action, config, version, line)
-            elif isinstance(action, Count) and recorded:
-                counter = self.metrics.counters[action.name]
-                (counter.labels(*action.labels) if action.labels else counter).inc(action.by)
-            elif isinstance(action, ReadLog | ReadTail | ReadLines):
-                self.logs.read(case.key, action)
+    def _create(self, value: Mapping[str, Any], *, dry_run: bool = False) -> Any:
+        # What was accepted from Git once must be accepted again, and nobody reads its warnings.
+        how: Any = {"field_manager": WATCHER, "field_validation": "Ignore", "dry_run": dry_run}
+        return self._send("create", value["kind"], partial(self.cluster.create, value, **how))
+
+    def _patch(self, kind: str, name: str, change: Any, namespace: str) -> Any:
+        what = self.cluster.resource("v1", kind), name, change, namespace
+        patch = partial(self.cluster.patch, *what, field_manager=WATCHER)
+        return self._send("patch", kind, patch)
+
+    def _delete(self, kind: str, delete: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        return self._send("delete", kind, partial(delete, *args, **more))
+
+    def _attempt(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
+        """Send a request, and hold the next one like it if it was refused or changed nothing."""
+        held, changed = _requests(case, action)[0], False
+        try:
+            changed = request()
+        finally:
+            if changed:
+                case.memory.succeeded(held)
+            else:
+                longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
+                case.memory.failed(held, longest)
+
+    # ---- ConfigMaps and Secrets ----------------------------------------------------------------
 
     def create_secrets(self, case: Case) -> None:
-        """Create the job's key pair, once; where a Pod has started there is one."""
-        memory, job = self.memory.of(case.key), case.run.job
+        """Create the job's key pair, once; if a Pod has started there is one."""
+        memory, job = case.memory, case.run.job
         pair = case.run.uid, job.credentials.secret if job.credentials else ""
         if job.credentials is None or job.run.suspended or memory.secrets == pair:
             return
@@ -216,8 +259,8 @@ class ActionExecutor(Struct, frozen=True):
 
             secret = owned(value, case.seen.config)
             try:
-                # A key pair costs something, and nearly always there is one already. Without any
-                # key a Secret of the type kubernetes.io/ssh-auth would be refused.
+                # A key pair is slow to generate, and nearly always there is one already. Without
+                # any key a Secret of the type kubernetes.io/ssh-auth would be refused.
                 example = {**secret, "stringData": {"ssh-privatekey": "none"}}
                 self._create(example, dry_run=True)
                 self._create(with_key_pair(secret))
@@ -226,28 +269,8 @@ class ActionExecutor(Struct, frozen=True):
                     raise
         memory.secrets = pair
 
-    def _create(self, value: Mapping[str, Any], *, dry_run: bool = False) -> Any:
-        # What was accepted from Git once must be accepted again, and nobody reads its warnings.
-        create = partial(
-            self.cluster.create,
-            value,
-            field_manager=WATCHER,
-            field_validation="Ignore",
-            dry_run=dry_run,
-        )
-        return self._send("create", value["kind"], create)
-
-    def _patch(self, kind: str, name: str, change: Any, namespace: str) -> Any:
-        resource = self.cluster.resource("v1", kind)
-        patch = partial(
-            self.cluster.patch, resource, name, change, namespace, field_manager=WATCHER
-        )
-        return self._send("patch", kind, patch)
-
-    # ---- ConfigMaps ----------------------------------------------------------------------------
-
     def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> None:
-        self._try(case, action, partial(self._written, case, action))
+        self._attempt(case, action, partial(self._written, case, action))
 
     def _written(self, case: Case, action: WriteStatus | WriteHosts) -> bool:
         """Write a ConfigMap that only watchers write, unless another one has meanwhile."""
@@ -264,9 +287,9 @@ class ActionExecutor(Struct, frozen=True):
             if not (error.conflict or error.already_exists or error.not_found):
                 raise
             if known is None and error.already_exists:
-                # To get one would be a right more, and nothing else needs it.
-                maps, own = self.cluster.resource(*_CONFIG_MAP), f"metadata.name={name}"
-                for value in self.cluster.list(maps, namespace, fields=own).items:
+                # The watcher may list ConfigMaps, but not get one.
+                maps, field = self.cluster.resource(*_CONFIG_MAP), f"metadata.name={name}"
+                for value in self.cluster.list(maps, namespace, fields=field).items:
                     if (value["metadata"].get("labels") or {}).get(JOB_LABEL) != job:
                         message = f"the ConfigMap {name} does not have the label {JOB_LABEL}={job}"
                         hint = "add it, or delete the ConfigMap"
@@ -282,19 +305,19 @@ class ActionExecutor(Struct, frozen=True):
         """Carry out actions on Pods, side by side."""
         if not actions:
             return
-        compiled, memory = _compiled(case, actions), self.memory.of(case.key)
+        compiled = _compiled(case, actions)
 
         def on_pod(action: PodAction) -> None:
-            """Do it, unless another Pod of the role has just been refused."""
-            of_role = _of_role(action)
-            if memory.holds(of_role):
+            """Carry out an action, unless another Pod of the role has just been refused."""
+            of_role = _requests(case, action)[1:]
+            if any(map(case.memory.holds, of_role)):
                 return
             try:
-                self._try(case, action, partial(self._on_pod, case, action, compiled))
+                self._attempt(case, action, partial(self._on_pod, case, action, compiled))
             except ClusterError as error:
-                if of_role[0] and (error.over_quota or error.terminating):
-                    # Those of a role ask for the same; another role's may need less.
-                    memory.failed(of_role)
+                for request in of_role if error.over_quota or error.terminating else ():
+                    # Pods of a role request the same; another role's may need less.
+                    case.memory.failed(request)
                 raise
 
         running = [self.pool.submit(on_pod, action) for action in actions[1:]]
@@ -308,7 +331,7 @@ class ActionExecutor(Struct, frozen=True):
             raise problem
 
     def _on_pod(self, case: Case, action: PodAction, compiled: _Compiled) -> bool:
-        body: dict[str, Any]
+        """Carry out an action; return whether it changed anything."""
         match action:
             case CreatePod(name, uid=uid):
                 deleted = bool(uid) and self._delete_pod(case.key, name, uid)
@@ -318,20 +341,20 @@ class ActionExecutor(Struct, frozen=True):
                 return self._create_pod(case, action, compiled)
             case DeletePod(name, uid, _, force):
                 return self._delete_pod(case.key, name, uid, grace=0 if force else None)
-            case PatchPod(what, _, uid, value):
-                changes: dict[str, dict[str, Any]] = {
+            case PatchPod(what, name, uid, value):
+                bodies: dict[str, dict[str, Any]] = {
                     "touch": {"metadata": {"annotations": {TOUCHED: value}}},
                     "notify": {"metadata": {"annotations": {NOTICE: value}}},
                     "end": {"spec": {"activeDeadlineSeconds": 1}},
                     "release": {"metadata": {"finalizers": None}},
                 }
-                body = changes[what]
+                body = bodies[what]
                 body["metadata"] = {**body.get("metadata", {}), "uid": uid}
         try:
-            live = self._patch("Pod", action.name, body, case.key[0])
+            live = self._patch("Pod", name, body, case.key[0])
         except ClusterError as error:
             if error.conflict:
-                raise OutdatedError(action.name) from error
+                raise OutdatedError(name) from error
             if not error.not_found:
                 raise
             return False  # that Pod is gone
@@ -341,20 +364,21 @@ class ActionExecutor(Struct, frozen=True):
     def _delete_pod(self, key: JobKey, name: str, uid: str, *, grace: int | None = None) -> bool:
         """Delete a Pod; return whether it was there."""
         pods = self.cluster.resource("v1", "Pod")
-        delete = partial(self.cluster.delete, pods, name, key[0], uid=uid, grace=grace)
         try:
-            there = self._send("delete", "Pod", delete)
+            there = self._delete(
+                "Pod", self.cluster.delete, pods, name, key[0], uid=uid, grace=grace
+            )
         except ClusterError as error:
             if not error.conflict:
                 raise
-            live = self._look(key[0], name)
+            live = self._live_pod(key[0], name)
             if live is not None and live["metadata"]["uid"] == uid:
                 raise OutdatedError(name) from error
             return False  # another Pod has the name, or none: the one that was to go is gone
         self.store.leaves(key, name, uid)
         return bool(there)
 
-    def _look(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+    def _live_pod(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         live = self.cluster.get(self.cluster.resource("v1", "Pod"), name, namespace)
         if live is not None:
             self.store.saw_pod(live, answer=True)
@@ -364,7 +388,7 @@ class ActionExecutor(Struct, frozen=True):
         value = compiled.get((action.role, action.index))
         if value is None:
             return False  # the job no longer has it
-        value = self._as_wanted(case, action, value)
+        value = self._completed(case, action, value)
         try:
             live = self._create(value)
         except ClusterError as error:
@@ -376,21 +400,20 @@ class ActionExecutor(Struct, frozen=True):
         self.metrics.replacements.labels(action.reason).inc()
         before = action.lost or action.name
         # The last Pod of that name, and when it was seen to fail or to go.
-        view, lost, took = None, None, ""
+        last, ended, took = None, "missing", ""
         if (pod := case.seen.pods.get(before)) is not None:
-            view, lost = pod.view, pod.since
+            last, lost = pod.view, pod.since
         elif (gone := case.seen.gone.get(before)) is not None:
-            view, lost = gone.pod, gone.at
-        if lost is not None:
-            seconds = max(0.0, self.cluster.now() - lost)
-            self.metrics.replacement_seconds.observe(seconds)
-            took = f" in {seconds:.1f} s"
+            last, lost = gone.pod, gone.at
+        if last is not None:
+            duration = max(0.0, self.cluster.now() - lost)
+            self.metrics.replacement_seconds.observe(duration)
+            ended, took = how_it_ended(last, action.reason), f" in {duration:.1f} s"
         what = "recreated" if before == action.name else f"{action.name} created instead"
-        ended = how_it_ended(view, action.reason) if view is not None else "missing"
         say(logging.INFO, case.key, f"{ended}: {what}{took}", pod=before, reason=REPLACED)
         return True
 
-    def _as_wanted(
+    def _completed(
         self, case: Case, action: CreatePod, value: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Return a compiled Pod with its annotations, its nodes and its gang."""
@@ -414,16 +437,16 @@ class ActionExecutor(Struct, frozen=True):
             return outside_of_gang(value)
         return value
 
-    def _check_name(self, case: Case, wanted: Mapping[str, Any]) -> None:
-        """Look at the Pod that has the name: the one that goes, or one that somebody made."""
-        name = wanted["metadata"]["name"]
-        live = self._look(case.key[0], name)
+    def _check_name(self, case: Case, value: Mapping[str, Any]) -> None:
+        """Check the Pod that has the name: one that is going, or one that somebody created."""
+        name = value["metadata"]["name"]
+        live = self._live_pod(case.key[0], name)
         if live is None:
             raise OutdatedError(name)
-        own, label = wanted["metadata"]["annotations"][SPEC_HASH], f"{JOB_LABEL}={case.key[1]}"
+        spec_hash, label = value["metadata"]["annotations"][SPEC_HASH], f"{JOB_LABEL}={case.key[1]}"
         if is_going(live):
             return
-        if (live["metadata"].get("annotations") or {}).get(SPEC_HASH) != own:
+        if (live["metadata"].get("annotations") or {}).get(SPEC_HASH) != spec_hash:
             raise BlockedError("NameTaken", f"a Pod of another run or owner is named {name}")
         if (live["metadata"].get("labels") or {}).get(JOB_LABEL) != case.key[1]:
             message = f"the Pod {name} no longer has the label {label}: add it again"
@@ -448,19 +471,18 @@ class ActionExecutor(Struct, frozen=True):
     # ---- the whole job -------------------------------------------------------------------------
 
     def _remove_job(self, case: Case) -> None:
-        """Delete all objects of a job, its own ConfigMap last, so that a failure can be resumed."""
-        config = case.seen.config
+        """Delete all objects of a job, its ConfigMap last, so that a failure can be resumed."""
+        config, job = case.seen.config, case.run.job.name
         if config is not None and _is_protected(config.metadata):
             problem = f"{config.name} has an annotation that forbids it"
             raise BlockedError("NotRemoved", f"{_NOT_REMOVED}: {problem}")
-        wanted = {**case.run.objects()}
-        maps = wanted.pop(_CONFIG_MAP)
-        own = {status_name(case.run.job.name), hosts_name(case.run.job.name)}
+        others = {**case.run.objects()}
+        maps = others.pop(_CONFIG_MAP)
         last = {config.name} if config else set()
-        steps = [*sorted(wanted.items()), (_CONFIG_MAP, (own | maps) - last), (_CONFIG_MAP, maps)]
+        first = (maps | {status_name(job), hosts_name(job)}) - last
         try:
-            for (version, kind), names in steps:
-                self._remove(case.key, version, kind, names)
+            for kind, names in [*sorted(others.items()), (_CONFIG_MAP, first), (_CONFIG_MAP, maps)]:
+                self._remove(case.key, *kind, names)
         except ClusterError as error:
             if error.status == 403:
                 raise BlockedError("NotRemoved", f"{_NOT_REMOVED}: {error}") from error
@@ -475,17 +497,15 @@ class ActionExecutor(Struct, frozen=True):
             raise
         namespace, labels = key[0], f"{JOB_LABEL}={key[1]}"
         if kind == "Secret":
-            # The watcher may read none.
+            # The watcher may not read Secrets.
             for name in sorted(names):
-                unread = partial(self.cluster.delete_labelled, resource, name, labels, namespace)
-                self._send("delete", kind, unread)
+                self._delete(kind, self.cluster.delete_labelled, resource, name, labels, namespace)
             return
         listed = self.cluster.list(resource, namespace, labels=labels, metadata_only=True)
         for metadata in (value["metadata"] for value in listed.items):
             if metadata["name"] in names and not _is_protected(metadata):
-                name, uid = metadata["name"], metadata["uid"]
-                delete = partial(self.cluster.delete, resource, name, namespace, uid=uid)
-                self._send("delete", kind, delete)
+                where = resource, metadata["name"], namespace
+                self._delete(kind, self.cluster.delete, *where, uid=metadata["uid"])
 
 
 def _is_protected(metadata: Mapping[str, Any]) -> bool:
@@ -494,27 +514,21 @@ def _is_protected(metadata: Mapping[str, Any]) -> bool:
     return (metadata.get("annotations") or {}).get(PREVENT_DESTROY) == "true"
 
 
-def _request(case: Case, action: Action) -> Request:
-    """What an action asks for, the same when it is decided again; empty for what is never held."""
+def _requests(case: Case, action: Action) -> tuple[Request, ...]:
+    """Return the requests that hold an action back while they are refused, its own first."""
     match action:
         case WriteStatus():
-            return "status", str(_version(case.seen.status))
+            return (("status", str(_version(case.seen.status))),)
         case WriteHosts():
-            return "hosts", str(_version(case.seen.hosts))
-        case CreatePod():
-            return "create", action.name
-        case DeletePod():
-            return "delete", action.name
-        case PatchPod():
-            return action.what, action.name
-    return "", ""
-
-
-def _of_role(action: Action) -> Request:
-    """Return what the creation of any Pod of a role asks for; empty for other actions."""
-    if isinstance(action, CreatePod) and not action.uid:
-        return "create", f"Pods of {action.role}"
-    return "", ""
+            return (("hosts", str(_version(case.seen.hosts))),)
+        case CreatePod(name, role, uid=uid):
+            of_role = () if uid else (("create", f"Pods of {role}"),)
+            return (("create", name), *of_role)
+        case DeletePod(name):
+            return (("delete", name),)
+        case PatchPod(what, name):
+            return ((what, name),)
+    return ()
 
 
 def _version(config_map: SeenMap | None) -> int:
@@ -522,7 +536,8 @@ def _version(config_map: SeenMap | None) -> int:
 
 
 def _compiled(case: Case, actions: Sequence[PodAction]) -> _Compiled:
-    wanted: dict[str, list[int | None]] = {}
+    """Compile the Pods to be created, each role once."""
+    declared: dict[str, list[int | None]] = {}
     compiled: dict[tuple[str, int | None], Mapping[str, Any]] = {}
     for action in actions:
         if isinstance(action, CreatePod) and action.undeclared is not None:
@@ -530,8 +545,8 @@ def _compiled(case: Case, actions: Sequence[PodAction]) -> _Compiled:
             # No tool knows it: it goes when the job goes.
             compiled[action.role, action.index] = owned(pod, case.seen.config)
         elif isinstance(action, CreatePod):
-            wanted.setdefault(action.role, []).append(action.index)
-    for role, indexes in wanted.items():
+            declared.setdefault(action.role, []).append(action.index)
+    for role, indexes in declared.items():
         pods = case.run.pods(role, indexes, case.seen.tracking)
         compiled.update({(role, index): pod for index, pod in pods})
     return compiled
@@ -544,12 +559,12 @@ def _compiled(case: Case, actions: Sequence[PodAction]) -> _Compiled:
 
 
 def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | None) -> Object:
-    """Return the ConfigMap that an action wants."""
+    """Return the ConfigMap that an action writes."""
     job, notes = run.job, _QUIET
     if isinstance(action, WriteStatus):
         name, data = status_name(job.name), record_data(action.record)
         if (done := succeeded(job, action.record)) is not None:
-            # What gates read that wait for roles to succeed: the run, and each of these roles.
+            # Gates that wait for roles to succeed read the run and each of these roles.
             data[COMPLETED] = "".join(f"{line}\n" for line in (action.record.run, *done))
         data |= action.notes
         if run.copy_digest is not None:
@@ -568,7 +583,7 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
 
 
 def change(body: Object, known: SeenMap) -> dict[str, Any]:
-    """Return the merge patch of a known ConfigMap to a body, if it has the known version still."""
+    """Return the merge patch of a ConfigMap to a body, valid while it has the known version."""
     metadata = body["metadata"]
     data = {
         key: value
@@ -586,7 +601,7 @@ def change(body: Object, known: SeenMap) -> dict[str, Any]:
 
 
 def owned(value: Object, config: SeenMap | None) -> dict[str, Any]:
-    """Return an object that goes when the job's ConfigMap goes."""
+    """Return an object that is deleted with the job's ConfigMap."""
     if config is None:
         return dict(value)
     uid = config.metadata["uid"]

@@ -1,9 +1,9 @@
-"""What the watcher may do, as values.
+"""Say what the watcher may do, as values.
 
-Rules decide on actions and nothing else does anything. Each may be carried out twice without harm:
-those on Pods name the UID, and what must not happen twice is written down before it happens
-(`WriteStatus` comes first). A `reason` is one word, and `index` the number of a replica in its
-role, None for a role with a single Pod.
+Rules decide on actions, and only `act` carries them out. Each may be carried out twice without
+harm: those on Pods name the UID, and the record is written before anything that must not happen
+twice. A `reason` is one word; an `index` is the number of a replica in its role, None for a role
+with a single Pod.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +13,14 @@ from msgspec import Struct
 
 from etcompile.model import Member
 from etcompile.model.run_record import RunRecord
-from etcompile.watch.core.view import HostsRecord, PodLog
+from etcompile.watch.core.view import HostsRecord
 
 REPLACED = "PodReplaced"
-"""The reason of Events and log lines about a Pod that another one comes instead of."""
+"""The reason of Events and log lines about a Pod that another one replaces."""
 
 
 class Note(Struct, frozen=True):
-    """Another key of `J-status`: what writes its text, and when it is worth a write of its own."""
+    """Another key of `J-status`: a function that returns its text, and when it needs a write."""
 
     text: Callable[[], str]
     due: float = float("inf")
@@ -43,9 +43,8 @@ class PatchPod(Struct, frozen=True):
     """Change something of a Pod.
 
     `touch` and `notify` set the annotations `TOUCHED`, so that its kubelet fetches its volumes at
-    once, and `NOTICE`, which its supervisor reads, to `value`. `end` ends a Pod that Git declares
-    and that does not end by itself, by `activeDeadlineSeconds: 1`. `release` takes the
-    finalizer of a queue off a Pod that is being deleted.
+    once, and `NOTICE`, which its supervisor reads, to `value`. `end` ends a Pod that Git declares,
+    by `activeDeadlineSeconds: 1`. `release` removes a queue's finalizer.
     """
 
     what: Literal["touch", "notify", "end", "release"]
@@ -55,20 +54,20 @@ class PatchPod(Struct, frozen=True):
 
 
 class CreatePod(Struct, frozen=True):
-    """Create a Pod as the compiler makes it. That one of the same run exists is as good.
+    """Create a Pod as the compiler builds it; one of the same run under that name is as good.
 
-    With `uid`, the Pod of that name is deleted first, gracefully. If it is not gone at once, the
-    next decision after it has gone has another `CreatePod`.
+    With `uid`, the Pod of that name is deleted first, gracefully. If it is not gone at once, a
+    later decision creates the Pod.
     """
 
     name: str
     role: str
     index: int | None
     reason: str
-    undeclared: Member | None = None  # who follows another one under a name that is not declared
-    lost: str = ""  # the name of the Pod that it comes instead of, if that is another one
+    undeclared: Member | None = None  # a replica that the job does not declare
+    lost: str = ""  # the name of the Pod that it replaces, if that is another name
     uid: str = ""
-    annotations: Mapping[str, str] = {}  # besides its own
+    annotations: Mapping[str, str] = {}  # more than the compiler's
     away_from: tuple[str, ...] = ()  # nodes
 
 
@@ -82,7 +81,7 @@ class DeletePod(Struct, frozen=True):
 
 
 class RemoveJob(Struct, frozen=True):
-    """Delete all that was made for a job, its own ConfigMap last. Its Pods have gone already."""
+    """Delete all objects of a job whose Pods are gone, its ConfigMap last."""
 
 
 class Count(Struct, frozen=True):
@@ -94,46 +93,40 @@ class Count(Struct, frozen=True):
 
 
 class ReadLog(Struct, frozen=True):
-    """See when a container last said something. Nobody waits for the answer."""
+    """Read a container's log in the background; the result is a `LogRead` of that purpose.
 
-    name: str
-    uid: str
-    container: str
-
-
-class ReadTail(Struct, frozen=True):
-    """Ask for the last lines of a container's log."""
-
-    name: str
-    uid: str
-    container: str
-    of: str  # which failure they are to explain
-    most: int = 200
-
-
-class ReadLines(Struct, frozen=True):
-    """Read the new lines of a log that begin in one of some ways.
-
-    The first of them that begins with `warning` is reported, as an Event of this reason.
+    Args:
+        of: What exactly it is read for; copied to the result.
+        tail: Read only so many last lines.
+        since: Read only lines from this time on (RFC 3339).
+        begin: Add the lines that begin so to those that were read before.
+        limit: Read at most so many bytes.
     """
 
     name: str
     uid: str
     container: str
-    known: PodLog  # what is known of it, and when it is read next
-    since: str  # the time of the oldest line that matters (RFC 3339); empty for all lines
-    begin: tuple[str, ...]
-    warning: tuple[str, str] = ("", "")
+    purpose: str
+    of: str = ""
+    tail: int | None = None
+    since: str = ""
+    begin: tuple[str, ...] = ()
+    limit: int = 16 * 2**20
 
 
 class EmitEvent(Struct, frozen=True):
-    """Report something, of a Pod or else of the job's ConfigMap. It may get lost."""
+    """Report something of a Pod, or else of the job's ConfigMap. It may get lost.
+
+    Args:
+        once: The same is reported only once in the life of this watcher.
+    """
 
     reason: str
     message: str
     pod: str | None = None
     uid: str | None = None
     warning: bool = False
+    once: bool = False
 
 
 class Requeue(Struct, frozen=True):
@@ -143,22 +136,11 @@ class Requeue(Struct, frozen=True):
 
 
 PodAction = CreatePod | DeletePod | PatchPod
-Action = (
-    PodAction
-    | WriteStatus
-    | WriteHosts
-    | RemoveJob
-    | ReadLog
-    | ReadTail
-    | ReadLines
-    | EmitEvent
-    | Count
-    | Requeue
-)
+Action = PodAction | WriteStatus | WriteHosts | RemoveJob | ReadLog | EmitEvent | Count | Requeue
 
 
 class Decision(Struct, frozen=True):
-    """What a rule says."""
+    """The run record as a rule has changed it, and actions to carry out once it is written."""
 
-    record: RunRecord  # with what the rule adds to it
-    actions: Sequence[Action] = ()  # to be done in this order, after the record is written
+    record: RunRecord
+    actions: Sequence[Action] = ()

@@ -1,18 +1,17 @@
-"""What is known of every job: its ConfigMaps and Pods, as new as anything that was ever seen.
+"""Keep what is known of every job: its ConfigMaps and Pods, as new as anything that was ever seen.
 
-Events of streams and answers to the watcher's own writes meet here, and the newer one counts, so
-that nothing is ever decided on a state from before the watcher's own last write (reference defects
-48 to 50 of et-operator.md, 50 of training-operator.md).
+Events of streams and answers to the watcher's own writes meet here, and the newer one counts. So
+nothing is decided on a state from before the watcher's own last write (reference defects 48 to 50
+of et-operator.md, 50 of training-operator.md).
 
-What others write into the cluster is cut on its way in, and of a namespace no more is kept than
-two caps allow.
+Whatever others write into the cluster is cut on its way in, and two caps hold for each namespace.
 """
 
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,7 +34,7 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.run_record import KEYS, NOTES, RUN
 from etcompile.watch.core.reports import say
-from etcompile.watch.core.view import UNREAD, Gone, PodLog
+from etcompile.watch.core.view import UNREAD, Gone, LogRead
 
 REPLICAS = 20_000
 """That the jobs of a namespace may declare together: more are refused before they are read."""
@@ -84,21 +83,18 @@ class SeenMap(Struct, frozen=True):
     version: int
     value: Object  # its metadata, without what is long, and its data
     written: float | None = None  # when, in seconds since 1970; None if it does not say
-    problem: str = ""  # why its data is not kept; empty if it is
+    problem: str = ""  # why its data is not stored
 
     @property
     def metadata(self) -> Any:
-        """Its metadata."""
         return self.value["metadata"]
 
     @property
     def name(self) -> str:
-        """Its name."""
         return str(self.metadata["name"])
 
     @property
     def data(self) -> Mapping[str, str]:
-        """Its data."""
         return self.value.get("data") or {}
 
 
@@ -112,7 +108,7 @@ class SeenPod(Struct):
     version: int
     since: float
     view: PodState
-    log: PodLog = UNREAD
+    logs: Mapping[str, LogRead] = {}  # by purpose
 
 
 class SeenBatch(Struct, frozen=True):
@@ -136,12 +132,12 @@ class SeenJob(Struct):
 
     @property
     def config_metadata(self) -> Mapping[str, Any]:
-        """The metadata of its ConfigMap that Git declares; nothing if that is not there."""
+        """Return the metadata of its declared ConfigMap; nothing if that is not there."""
         return self.config.metadata if self.config is not None else {}
 
     @property
     def maps(self) -> dict[str, SeenMap]:
-        """The three ConfigMaps of the job, those that are there, by the fields above."""
+        """Return its ConfigMaps that are there, by the fields above."""
         maps = {"config": self.config, "hosts": self.hosts, "status": self.status}
         return {slot: seen for slot, seen in maps.items() if seen is not None}
 
@@ -150,7 +146,7 @@ class Store:
     """What is known of all jobs; safe to share between threads.
 
     Args:
-        changed: Is called with each job that something was seen of. It must not wait.
+        changed: Called with each job that something was seen of. It must not wait.
         namespaced: Each namespace has a stream of its own; else one shows all of them in order.
     """
 
@@ -166,16 +162,16 @@ class Store:
         self._now = now
         self._observers = observers
         self._namespaced = namespaced
-        self._caps = {"bytes": _Cap(_MAPS), "replicas": _Cap(REPLICAS)}
+        self._bytes, self._replicas = _Cap(_MAPS), _Cap(REPLICAS)
         self._lock = threading.Lock()
         self._jobs: dict[JobKey, SeenJob] = {}
-        # Whose each Pod is: somebody may give it another label, and then it is another job's.
+        # The job of each Pod: a new label makes it another job's.
         self._owners: dict[Name, JobKey] = {}
-        # Asked to go, and not yet seen to: an older event must not bring them back.
+        # UIDs whose deletion was requested and not yet seen: an older event must not undo it.
         self._leaving: set[str] = set()
         self._reached: dict[tuple[str, str], int] = {}  # versions that each stream has shown
 
-    # ---- what the reconciler reads -------------------------------------------------------------
+    # ---- what reconciliations read -------------------------------------------------------------
 
     def job(self, key: JobKey) -> SeenJob | None:
         """Return what is known of a job, as of now: a copy that does not change."""
@@ -192,7 +188,7 @@ class Store:
             return [*self._jobs]
 
     def counts(self) -> tuple[int, int]:
-        """Return how many jobs there are, and how many Pods."""
+        """Return the number of jobs, and of Pods."""
         with self._lock:
             jobs = sum(seen.config is not None for seen in self._jobs.values())
             return jobs, sum(len(seen.pods) for seen in self._jobs.values())
@@ -200,18 +196,17 @@ class Store:
     def counts_replicas(self, key: JobKey, replicas: int) -> bool:
         """Count the replicas of a job until its ConfigMap goes; false if they are too many."""
         with self._lock:
-            return self._caps["replicas"].take(key[0], key, replicas)
+            return self._replicas.take(key[0], (key, "config"), replicas)
 
     def may_read_again(self) -> bool:
         """Return whether something was beyond a cap, so that it is worth a try now."""
         with self._lock:
-            refused = any(cap.refused for cap in self._caps.values())
-            for cap in self._caps.values():
-                cap.refused = False
+            refused = self._bytes.refused or self._replicas.refused
+            self._bytes.refused = self._replicas.refused = False
             return refused
 
     def forget_gone(self, key: JobKey, most: int) -> None:
-        """Forget all but the newest Pods that have gone: who followed others has another name."""
+        """Forget all but the newest Pods that have gone: followers have other names."""
         with self._lock:
             seen = self._jobs.get(key)
             if seen is not None:
@@ -221,33 +216,41 @@ class Store:
     # ---- Pods ----------------------------------------------------------------------------------
 
     def saw_pod(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
-        """Observe a Pod as an event shows it, or as an answer does that no watch has shown."""
+        """Observe a Pod as an event shows it, or an answer that no event has shown."""
         key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
         if answer and not key[1]:
-            return  # it is no job's, and no stream will tell when it goes
+            return  # it is no job's, and no stream will show its deletion
         with self._lock:
-            if not self._is_news("Pod", key[0], version, answer=answer):
+            if not self._is_newer("Pod", key[0], version, answer=answer):
                 return
-            news = self._forget_pod(key, name, version) if gone else self._put_pod(key, value)
-        if news:
+            changed = self._forget_pod(key, name, version) if gone else self._put_pod(key, value)
+        if changed:
             self._changed(key)
 
     def leaves(self, key: JobKey, name: str, uid: str) -> None:
-        """Note that a Pod was deleted, and the API server agreed."""
+        """Note that the API server accepted the deletion of a Pod."""
         with self._lock:
             pod = self._pod(key, name, uid)
             if pod is not None:
                 self._leaving.add(uid)
                 pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
-    def saw_log(self, key: JobKey, name: str, uid: str, *, news: bool, **changes: Any) -> None:
-        """Note fields of a Pod's `PodLog`: somebody reads it, or has read it."""
+    def log(self, key: JobKey, name: str, uid: str, purpose: str) -> LogRead:
+        """Return what was last read of a Pod's log."""
+        with self._lock:
+            pod = self._pod(key, name, uid)
+            return pod.logs.get(purpose, UNREAD) if pod is not None else UNREAD
+
+    def saw_log(
+        self, key: JobKey, name: str, uid: str, purpose: str, read: LogRead, *, changed: bool
+    ) -> None:
+        """Note that a log was read, or is being read."""
         with self._lock:
             pod = self._pod(key, name, uid)
             if pod is None:
                 return
-            pod.log = structs.replace(pod.log, **changes)
-        if news:
+            pod.logs = {**pod.logs, purpose: read}
+        if changed:
             self._changed(key)
 
     def _pod(self, key: JobKey, name: str, uid: str) -> SeenPod | None:
@@ -275,17 +278,20 @@ class Store:
             view = structs.replace(view, deleting=True)
         if known is not None and same is None:
             self._leaving.discard(known.view.uid)
-        if same is not None and not view.spec_hash:
-            # It was created for a run: taking its annotation away does not change that.
-            view = structs.replace(view, spec_hash=same.view.spec_hash)
+        if last is not None and not view.spec_hash:
+            # It was created for a run, even if somebody has removed its annotation.
+            view = structs.replace(view, spec_hash=last.spec_hash)
         self._owners[key[0], name] = key
         if known is not None and known.view == view:
             known.version = version
             return False
         # Its log may say more now: it is read again at once.
-        forgotten = {"lines_due": 0.0, "lines_until": "", "lines": ()}
-        log = structs.replace(same.log, **forgotten) if same is not None else UNREAD
-        seen.pods[name] = SeenPod(version, self._now(), view, log)
+        logs = (
+            {purpose: structs.replace(r, at=0.0) for purpose, r in same.logs.items()}
+            if same
+            else {}
+        )
+        seen.pods[name] = SeenPod(version, self._now(), view, logs)
         seen.gone.pop(name, None)
         return True
 
@@ -306,9 +312,9 @@ class Store:
     # ---- ConfigMaps ----------------------------------------------------------------------------
 
     def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
-        """Observe a ConfigMap as an event shows it, or as an answer that no watch has shown."""
+        """Observe a ConfigMap as an event shows it, or an answer that no event has shown."""
         key, version = job_key(value), version_of(value)
-        # Which of a job's ConfigMaps it is: by its name alone, whatever it holds.
+        # Its name alone says which of a job's ConfigMaps it is.
         name, job = value["metadata"]["name"], key[1]
         slots = {hosts_name(job): "hosts", status_name(job): "status"} if job else {}
         slot = "config" if is_config(value["metadata"]) else slots.get(name)
@@ -317,13 +323,13 @@ class Store:
             why = f"it is labelled {JOB_LABEL}={job}, but the ConfigMap of that job is {names}"
             say(logging.WARNING, key, f"the ConfigMap {name} is ignored: {why}")
         with self._lock:
-            news = self._is_news("ConfigMap", key[0], version, answer=answer)
-            if slot is None or not news:
+            newer = self._is_newer("ConfigMap", key[0], version, answer=answer)
+            if slot is None or not newer:
                 return
             seen = self._jobs.setdefault(key, SeenJob())
-            news = self._put_map(key, seen, slot, value, gone=gone)
+            changed = self._put_map(key, seen, slot, value, gone=gone)
             self._drop(key)
-        if news:
+        if changed:
             self._changed(key)
 
     def _put_map(self, key: JobKey, seen: SeenJob, slot: str, value: Object, *, gone: bool) -> bool:
@@ -336,19 +342,19 @@ class Store:
                 return False  # the other name that a job's ConfigMap may have
             self._forget_map(key, seen, slot)
             return known is not None
-        reduced, problem = _slim(value, slot), ""
-        size, cap = len(msgspec.json.encode(reduced)), self._caps["bytes"]
-        if slot == "config" and len(reduced["data"].get(STORED_JOB, "")) > STORED_BYTES:
-            problem = f"it is larger than {STORED_BYTES // 1024} KiB"
-        if slot == "status" and not cap.fits(key[0], (key, slot), size + _EACH):
+        reduced, problem, owner = _slim(value, slot), "", (key, slot)
+        size = len(msgspec.json.encode(reduced)) + _EACH
+        if slot == "status" and not self._bytes.fits(key[0], owner, size):
             # What explains a failure must not cost the job its supervision.
             say(logging.WARNING, key, "its log of failures is not read: its namespace has too many")
             data = {k: text for k, text in reduced["data"].items() if k not in NOTES}
-            reduced, size = {**reduced, "data": data}, sum(map(len, data.values()))
-        if not problem and not cap.take(key[0], (key, slot), size + _EACH):
+            reduced, size = {**reduced, "data": data}, sum(map(len, data.values())) + _EACH
+        if slot == "config" and len(reduced["data"].get(STORED_JOB, "")) > STORED_BYTES:
+            problem = f"it is larger than {STORED_BYTES // 1024} KiB"
+        elif not self._bytes.take(key[0], owner, size):
             problem = f"the ConfigMaps of its namespace's jobs have more than {_MAPS // _MIB} MiB"
         if problem:
-            cap.release((key, slot))
+            self._bytes.release(key[0], owner)
             metadata = {k: v for k, v in reduced["metadata"].items() if k != "annotations"}
             reduced = {"metadata": metadata, "data": {}}
         if known is None and slot == "config":
@@ -359,13 +365,12 @@ class Store:
         return True
 
     def _forget_map(self, key: JobKey, seen: SeenJob, slot: str) -> None:
-        self._caps["bytes"].release((key, slot))
         setattr(seen, slot, None)
-        if slot == "config":
-            self._caps["replicas"].release(key)
+        self._bytes.release(key[0], (key, slot))
+        self._replicas.release(key[0], (key, slot))
         if slot != "hosts":
-            # Whoever deletes the record of a run begins another, as `etcompile restart` does: what
-            # was seen to go in that run is no loss of the next.
+            # Deleting the record of a run begins another one, as `etcompile restart` does: Pods
+            # that went in that run are no losses of the next.
             seen.gone.clear()
 
     def saw_batch(self, value: Object, *, gone: bool = False) -> None:
@@ -382,8 +387,7 @@ class Store:
                 self._drop(key)
             else:
                 seen.batch[name] = new
-            news = gone or known is None or known.view != new.view
-        if news:
+        if gone or known is None or known.view != new.view:
             self._changed(key)
 
     def left(self, kind: str, place: str | None, listed: Collection[Name], version: int) -> None:
@@ -394,7 +398,7 @@ class Store:
         """
         changed = set()
         with self._lock:
-            self._is_news(kind, place or "", version)
+            self._is_newer(kind, place or "", version)
             for key, seen in [*self._jobs.items()]:
                 if place not in (None, key[0]):
                     continue
@@ -419,11 +423,11 @@ class Store:
         if seen is not None and not (seen.maps or seen.pods or seen.batch):
             del self._jobs[key]
 
-    def _is_news(self, kind: str, namespace: str, version: int, *, answer: bool = False) -> bool:
+    def _is_newer(self, kind: str, namespace: str, version: int, *, answer: bool = False) -> bool:
         """Return whether a version may be new; if it is no answer, a stream has shown it.
 
-        An answer that is not newer has nothing to add, and must not: what it shows may have
-        vanished since, which a stream shows once.
+        An answer that is not newer must not add anything: what it shows may have vanished since,
+        which a stream shows once.
         """
         stream = kind, namespace if self._namespaced else ""
         reached = self._reached.get(stream, 0)
@@ -433,37 +437,33 @@ class Store:
 
 
 class _Cap:
-    """How much of something is taken in each namespace; beyond `most`, nothing is."""
+    """How much of something each namespace may have."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._taken: dict[Hashable, tuple[str, int]] = {}
-        self._sums: Counter[str] = Counter()
+        self._sizes: defaultdict[str, dict[tuple[JobKey, str], int]] = defaultdict(dict)
         self.refused = False
 
-    def take(self, namespace: str, owner: Hashable, size: int) -> bool:
+    def fits(self, namespace: str, owner: tuple[JobKey, str], size: int) -> bool:
+        """Return whether an owner may have so much, instead of what it had."""
+        sizes = self._sizes.get(namespace, {})
+        return sum(sizes.values()) - sizes.get(owner, 0) + size <= self._most
+
+    def take(self, namespace: str, owner: tuple[JobKey, str], size: int) -> bool:
         """Take so much for an owner, instead of what it had; false if that is too much."""
-        fits = self.fits(namespace, owner, size)
-        self.refused = self.refused or not fits
-        self.release(owner)
-        if not fits:
-            return False
-        self._taken[owner] = namespace, size
-        self._sums[namespace] += size
-        return True
+        if fits := self.fits(namespace, owner, size):
+            self._sizes[namespace][owner] = size
+        else:
+            self.release(namespace, owner)
+            self.refused = True
+        return fits
 
-    def fits(self, namespace: str, owner: Hashable, size: int) -> bool:
-        """Return whether so much may be taken for an owner, instead of what it had."""
-        before = self._taken.get(owner, ("", 0))[1]
-        return self._sums[namespace] - before + size <= self._most
-
-    def release(self, owner: Hashable) -> None:
+    def release(self, namespace: str, owner: tuple[JobKey, str]) -> None:
         """Give back what an owner has taken, if anything."""
-        namespace, size = self._taken.pop(owner, ("", 0))
-        if size and self._sums[namespace] == size:
-            del self._sums[namespace]
-        elif size:
-            self._sums[namespace] -= size
+        sizes = self._sizes.get(namespace, {})
+        sizes.pop(owner, None)
+        if not sizes:
+            self._sizes.pop(namespace, None)
 
 
 def job_key(value: Object) -> JobKey:
@@ -478,11 +478,11 @@ def version_of(value: Object) -> int:
 
 
 def _slim(value: Object, slot: str) -> Object:
-    """Return a ConfigMap without what nobody reads here."""
+    """Return a ConfigMap reduced to what the watcher reads."""
     data = value.get("data") or {}
-    wanted = {"config": frozenset({STORED_JOB}), "status": KEYS}.get(slot)
-    if wanted is not None:
-        data = {key: text for key, text in data.items() if key in wanted}
+    read = {"config": frozenset({STORED_JOB}), "status": KEYS}.get(slot)
+    if read is not None:
+        data = {key: text for key, text in data.items() if key in read}
     metadata = {k: v for k, v in value["metadata"].items() if k in _METADATA}
     if slot == "status" and RUN in data:
         data = {**data, RUN: digest(data[RUN])}

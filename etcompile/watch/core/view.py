@@ -24,21 +24,17 @@ class Gone(Struct, frozen=True):
     unseen: bool = False  # nobody saw it go: a list did not have it any more
 
 
-class PodLog(Struct, frozen=True, gc=False):
-    """What is known of the log of a Pod's main container; nothing at first."""
+class LogRead(Struct, frozen=True, gc=False):
+    """What was last read of a Pod's log for one purpose; nothing at first."""
 
-    read_at: float = 0.0  # when somebody last asked when it grew; 0 if nobody has
-    at: float | None = None  # when the last line was written; None if that is not known
-    line: str = ""
-    tail_of: str = ""  # which failure its last lines were asked for to explain
-    tail: tuple[str, ...] | None = None  # each after its time; None while nobody has answered
-    lines_due: float = 0.0  # when to read it again for certain lines
-    lines_until: str = ""  # the time of the last line that was read for that, as the log has it
-    lines: tuple[tuple[float, str], ...] = ()  # each with its time
+    of: str = ""
+    at: float = 0.0  # when it was last requested; 0 if never, or if the Pod has changed since
+    lines: tuple[str, ...] | None = None  # each after its time; None until they are read
+    until: str = ""  # the time of the last line, as the log has it
+    failed: bool = False  # the last request
 
 
-UNREAD = PodLog()
-"""Thousands of Pods have logs that nobody reads, and share this one."""
+UNREAD = LogRead()
 
 ANCHOR = "etcompile.dev/anchor"
 """Annotation of `J-hosts`: hosts that it has in common with what a reader saw before, and until
@@ -106,7 +102,7 @@ class JobView(Struct, frozen=True):
     watched_since: float = 0.0  # when the watcher first had the whole picture of the job
     declared_at: float | None = None  # when its ConfigMap was last written, if anything says it
     timeouts: Timeouts = Timeouts()
-    logs: Mapping[str, PodLog] = field(default_factory=dict)  # by UID
+    logs: Mapping[str, Mapping[str, LogRead]] = field(default_factory=dict)  # by UID and purpose
     notes: Mapping[str, str] = field(default_factory=dict)  # other keys of `J-status`
     config_uid: str = ""
     config_created: float = 0.0
@@ -114,9 +110,10 @@ class JobView(Struct, frozen=True):
     superseded: bool = False  # its ConfigMap describes another run by now, or none
     unreadable: str = ""  # why the ConfigMap cannot be read, in that case
 
-    def log(self, uid: str) -> PodLog:
-        """Return what is known of the log of the Pod with a UID."""
-        return self.logs.get(uid, UNREAD)
+    def log(self, uid: str, purpose: str) -> LogRead:
+        """Return what was last read of the log of the Pod with a UID."""
+        reads = self.logs.get(uid)
+        return reads.get(purpose, UNREAD) if reads else UNREAD
 
     @property
     def own_record(self) -> RunRecord | None:

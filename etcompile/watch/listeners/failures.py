@@ -22,7 +22,7 @@ from etcompile.causes.log import (
 from etcompile.k8s.objects import Object
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.run_record import FAILURES, RunRecord
-from etcompile.watch.core.actions import Count, Note, ReadTail
+from etcompile.watch.core.actions import Count, Note, ReadLog
 from etcompile.watch.core.decide import silent_since
 from etcompile.watch.core.listener import Listener, Outcome
 from etcompile.watch.core.view import JobView
@@ -33,7 +33,11 @@ _LOSSES: Mapping[str, str] = {
     "vanished": "Vanished",
     "hung": "Stuck",
 }
-_LINES = 1000  # of the log of a command that has ended: those of the next epoch come after it
+_PURPOSE = "end"
+_LINES, _BYTES = (
+    1000,
+    256 * 1024,
+)  # of the log of a command that has ended: those of the next epoch come after it
 EVERY = 1.0
 """Seconds between two writes for failures alone. What is decided because of them is not delayed."""
 
@@ -62,8 +66,8 @@ def _after(outcome: Outcome) -> Outcome:
         visible = {pod.uid for pod in view.pods.values()}
         visible |= {gone.pod.uid for gone in view.gone.values()}
         log = log.with_failures(failures, visible, now)
-    # What was read of the logs of Pods is added.
-    lines = {log.tail_of: log.tail for log in view.logs.values() if log.tail is not None}
+    ends = [reads[_PURPOSE] for reads in view.logs.values() if _PURPOSE in reads]
+    lines = {end.of: end.lines or () for end in ends if end.failed or end.lines is not None}
     read = {
         failure.uid: with_lines(failure, lines[failure.uid])
         for failure in log.failures
@@ -119,7 +123,7 @@ def _of_losses(outcome: Outcome, record: RunRecord) -> Iterator[Failure]:
         yield structs.replace(failure, uid=uid, at=at, reason=reason)
 
 
-def _unread(log: FailureLog, view: JobView) -> Iterator[ReadTail]:
+def _unread(log: FailureLog, view: JobView) -> Iterator[ReadLog]:
     """Yield the logs of commands that ended in containers that stay; of each Pod the last end."""
     last = {
         failure.uid.partition(".")[0]: failure
@@ -128,8 +132,9 @@ def _unread(log: FailureLog, view: JobView) -> Iterator[ReadTail]:
     }
     there = {pod.uid for pod in view.pods.values()} if last else set()
     for uid, failure in last.items():
-        if uid in there and failure.is_unread and view.log(uid).tail_of != failure.uid:
-            yield ReadTail(failure.pod, uid, failure.container, failure.uid, _LINES)
+        if uid in there and failure.is_unread and view.log(uid, _PURPOSE).of != failure.uid:
+            what = failure.pod, uid, failure.container, _PURPOSE, failure.uid
+            yield ReadLog(*what, tail=_LINES, limit=_BYTES)
 
 
 LISTENER = Listener(

@@ -1,10 +1,10 @@
 """Treat a run as failed whose replicas are all at work and none of which logs anything any more.
 
-A rank that hangs takes all others along: they wait for it in the next collective, for ever, and no
-container ends. So with `etcompile.dev/stuck-after` a run counts as stuck once none of its Pods has
-written a line for so long (`silences`).
+The peers of a rank that hangs wait for it in the next collective, for ever, and no container ends.
+So with `etcompile.dev/stuck-after` a run counts as stuck once none of its Pods has written a line
+for so long (`silences`). Logs are read only when they may be silent for too long: first that of
+the Pod that wrote last.
 
-Logs are read only when they may be silent for too long: first that of the Pod that spoke last.
 Where ranks are followed (ElasticJob) each replica counts by itself: DLRover's master watches
 heartbeats, and duplicates a hung agent (reference/dlrover.md 4.2; 7, defect 13).
 """
@@ -14,10 +14,18 @@ from collections.abc import Iterator
 from etcompile.causes.log import Failure, tail_of
 from etcompile.model.run_record import RunRecord
 from etcompile.model.supervision import RESTART, notice
-from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, ReadLog, Requeue
+from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, Requeue
 from etcompile.watch.core.listener import Before, Listener
 from etcompile.watch.core.placement import Placement, Replica
-from etcompile.watch.listeners.silences import Silence, silence_of, spoke
+from etcompile.watch.listeners.silences import (
+    PURPOSE,
+    Silence,
+    is_read,
+    last_line,
+    silence_of,
+    spoke,
+    to_read,
+)
 from etcompile.watch.listeners.supervisors import speakers
 
 AGAIN = 60.0
@@ -50,14 +58,14 @@ def _of_each(placement: Placement, before: Before, now: float) -> Before:
         due, pod = _silent_at(placement, before.record, replica), replica.pod
         if due is None or pod is None:
             continue
-        log = placement.view.log(pod.uid)
-        if log.at is not None and log.read_at >= due:
+        log = placement.view.log(pod.uid, PURPOSE)
+        if is_read(placement.view, pod, due):
             lost.add(pod.uid)
             continue
-        if log.at is None:
-            due = max(due, log.read_at + AGAIN)
+        if log.lines is None:
+            due = max(due, log.at + AGAIN)
         if now >= due:
-            actions.append(ReadLog(pod.name, pod.uid, replica.role.template.main))
+            actions.append(to_read(pod, replica.role))
             due = now + AGAIN
         actions.append(Requeue(due))
     return before.adding(actions=actions, lost=before.lost | lost)
@@ -83,13 +91,11 @@ def _logs_to_read(silence: Silence, now: float) -> Iterator[Action]:
         yield Requeue(due)
         return
     first = max(silence.pods, key=lambda pod: spoke(view, pod))
-    log = view.log(first.uid)
-    is_silent = log.at is not None and log.read_at >= due
-    for pod in silence.pods if is_silent else [first]:
-        log, role = view.log(pod.uid), placement.job.role(pod.role)
-        again = now >= log.read_at + AGAIN if log.at is None else log.read_at < due
+    for pod in silence.pods if is_read(view, first, due) else [first]:
+        log, role = view.log(pod.uid, PURPOSE), placement.job.role(pod.role)
+        again = now >= log.at + AGAIN if log.lines is None else log.at < due
         if again and role is not None:
-            yield ReadLog(pod.name, pod.uid, role.template.main)
+            yield to_read(pod, role)
     yield Requeue(now + AGAIN)
 
 
@@ -131,14 +137,14 @@ def _failures(silence: Silence, record: RunRecord) -> Iterator[Failure]:
     last = max(spoke(view, pod) for pod in silence.pods)
     pods = [pod for pod in silence.pods if last and spoke(view, pod) >= last - 60.0]
     for pod in sorted(pods, key=lambda pod: spoke(view, pod))[:_SPEAKERS] or silence.pods[:1]:
-        log, uid = view.log(pod.uid), f"{pod.uid}.{record.attempt}.Stuck"
+        line, uid = last_line(view, pod), f"{pod.uid}.{record.attempt}.Stuck"
         yield Failure(
             *(pod.role, pod.number, pod.name, uid),
             attempt=record.attempt,
             node=pod.node,
-            at=log.at,
+            at=spoke(view, pod),
             reason="Stuck",
-            tail=tail_of(log.line),
+            tail=tail_of(line.partition(" ")[2]),
         )
 
 

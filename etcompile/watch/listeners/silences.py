@@ -6,11 +6,16 @@ or a log cannot be read, nobody knows.
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import seconds
 from etcompile.k8s.pod_state import PodState
+from etcompile.model import Role
 from etcompile.model.run_record import RunRecord
+from etcompile.watch.core.actions import ReadLog
 from etcompile.watch.core.placement import Placement
 from etcompile.watch.core.view import JobView
 from etcompile.watch.listeners.supervisors import supervised
+
+PURPOSE = "activity"
 
 
 class Silence(Struct, frozen=True):
@@ -24,9 +29,8 @@ class Silence(Struct, frozen=True):
     @property
     def is_stuck(self) -> bool:
         """Whether it has been silent for too long, as of when the logs were last read."""
-        logs = [self.placement.view.log(pod.uid) for pod in self.pods]
         due = self.since + self.limit
-        return all(log.at is not None and log.read_at >= due for log in logs)
+        return all(is_read(self.placement.view, pod, due) for pod in self.pods)
 
 
 def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
@@ -64,5 +68,22 @@ def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
 
 
 def spoke(view: JobView, pod: PodState) -> float:
-    """Return when a Pod last wrote something, as far as that is known; 0 if it is not."""
-    return view.log(pod.uid).at or 0.0
+    """Return when a Pod last wrote something; 0 if that is not known."""
+    time, _, _ = last_line(view, pod).partition(" ")
+    return seconds(time) or 0.0
+
+
+def last_line(view: JobView, pod: PodState) -> str:
+    """Return the last line of a Pod's log after its time; empty if it is not known."""
+    return "".join(view.log(pod.uid, PURPOSE).lines or ()).strip()
+
+
+def is_read(view: JobView, pod: PodState, due: float) -> bool:
+    """Return whether a Pod's last line was read, and no earlier than a time."""
+    log = view.log(pod.uid, PURPOSE)
+    return log.lines is not None and log.at >= due
+
+
+def to_read(pod: PodState, role: Role) -> ReadLog:
+    """Return the request for a Pod's last line."""
+    return ReadLog(pod.name, pod.uid, role.template.main, PURPOSE, tail=1, limit=512)

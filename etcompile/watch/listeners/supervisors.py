@@ -18,10 +18,13 @@ from etcompile.model.supervision import (
     epoch_line,
     first_replica,
 )
-from etcompile.watch.core.actions import Action, ReadLines, Requeue
+from etcompile.watch.core.actions import Action, EmitEvent, ReadLog, Requeue
 from etcompile.watch.core.placement import Placement
+from etcompile.watch.core.view import LogRead
 
-_EVERY = 10.0  # seconds between two looks at a log
+_PURPOSE = "epochs"
+_EVERY = 10.0  # seconds between two reads of a log
+_AFTER_FAILURE = 300.0  # the same after one that failed
 _READ_IN_TURN = 8  # logs of a job that are read that often; of more, each is read more seldom
 _MOST_LINES = 8
 _BEGIN = ("etcompile: epoch ", UNSUPERVISED)
@@ -80,8 +83,9 @@ def epoch_reports(
     gang = frozenset(record.gang)
     for own in supervised(placement):
         if own.pod.uid not in gang:
-            read = (epoch_line(text, at) for at, text in placement.view.log(own.pod.uid).lines)
-            for line in (*own.pod.epochs, *filter(None, read)):
+            read = (line.partition(" ") for line in _log(placement, own.pod).lines or ())
+            lines = (epoch_line(text, seconds(time) or 0.0) for time, _, text in read)
+            for line in (*own.pod.epochs, *filter(None, lines)):
                 yield own, line
 
 
@@ -94,12 +98,23 @@ def logs_to_read(placement: Placement, record: RunRecord, now: float) -> Iterato
     together = first_replica(placement.job) is not None
     begun = timestamp(record.restarted_at) if together and record.restarted_at else ""
     for role, pod in ((own.role, own.pod) for own in running if not own.pod.deleting):
-        log = placement.view.log(pod.uid)
-        if now >= log.lines_due:
-            log = structs.replace(log, lines_due=now + every)
-            since, warning = log.lines_until or begun, (UNSUPERVISED, UNSUPERVISED_EVENT)
-            yield ReadLines(pod.name, pod.uid, role.template.main, log, since, _BEGIN, warning)
-        yield Requeue(log.lines_due)
+        log = _log(placement, pod)
+        due = log.at + (_AFTER_FAILURE if log.failed else every)
+        if now >= due:
+            since = log.until or begun
+            yield ReadLog(
+                pod.name, pod.uid, role.template.main, _PURPOSE, since=since, begin=_BEGIN
+            )
+            due = now + every
+        yield Requeue(due)
+        for line in log.lines or ():
+            _, is_unsupervised, why = line.partition(f" {UNSUPERVISED}")
+            if is_unsupervised:
+                yield EmitEvent(UNSUPERVISED_EVENT, why, pod.name, pod.uid, warning=True, once=True)
+
+
+def _log(placement: Placement, pod: PodState) -> LogRead:
+    return placement.view.log(pod.uid, _PURPOSE)
 
 
 def failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator[Failure]:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from etcompile.kubeapi import ClusterError
-from etcompile.model.supervision import UNSUPERVISED, UNSUPERVISED_EVENT, epoch_line
+from etcompile.model.supervision import UNSUPERVISED, epoch_line
 from etcompile.watch.core.act import ActionExecutor, Case
-from etcompile.watch.core.actions import EmitEvent, ReadLines
-from etcompile.watch.core.ledger import Memory
-from etcompile.watch.core.logs import LogReader
+from etcompile.watch.core.actions import EmitEvent, ReadLog
+from etcompile.watch.core.ledger import JobMemory
 from etcompile.watch.core.observe import SeenJob, Store
-from etcompile.watch.core.view import PodLog
-from watch.rules.supervised import begins, failed
+from etcompile.watch.core.view import LogRead
+from watch.rules.supervised import FIRST, begins, failed, pytorch_job
+from world import World
 
 KEY = ("ml", "mnist")
 POD = {
@@ -49,7 +49,7 @@ class Logs:
         return 1000.0
 
     def log(
-        self, name: str, container: str, namespace: str, *, since: str, limit: int
+        self, name: str, container: str, namespace: str, *, tail: None, since: str, limit: int
     ) -> Iterator[str]:
         self.asked.append(since)
         if self.refused:
@@ -75,43 +75,43 @@ def events() -> Any:
     told: list[EmitEvent] = []
 
     def emit(about: Any, reason: str, message: str, *, warning: bool, once: str = "") -> None:
-        if once not in [event.uid for event in told]:
-            told.append(EmitEvent(reason, message, about.name, once, warning=warning))
+        told.append(EmitEvent(reason, message, about.name, once, warning=warning))
 
     return SimpleNamespace(told=told, emit=emit)
 
 
 @pytest.fixture
 def read(logs: Logs, store: Store, events: Any) -> Any:
-    """`read()`: what is known of the log after another look at it."""
+    """`read()`: what is known of the log after it was read again."""
     beside: Any = AtOnce()
     stub: Any = SimpleNamespace()
-    reader = LogReader(logs, store, events, beside)
-    executor = ActionExecutor(logs, store, lambda: True, stub, events, reader, beside, Memory())
+    executor = ActionExecutor(logs, store, lambda: True, stub, events, beside)
+    memory = JobMemory()
 
-    def look() -> PodLog:
-        known = log()
-        begin, warning = ("etcompile: epoch ", UNSUPERVISED), (UNSUPERVISED, UNSUPERVISED_EVENT)
-        until = known.lines_until
-        action = ReadLines("mnist-master-0", "u", "main", known, until, begin, warning)
-        executor.act(Case(KEY, stub, SeenJob(), None), [action])
-        return log()
+    def read_again() -> LogRead:
+        begin, since = ("etcompile: epoch ", UNSUPERVISED), known().until
+        action = ReadLog("mnist-master-0", "u", "main", "epochs", since=since, begin=begin)
+        executor.act(Case(KEY, stub, SeenJob(), None, memory), [action])
+        return known()
 
-    def log() -> PodLog:
-        job = store.job(KEY)
-        assert job is not None
-        return job.pods["mnist-master-0"].log
+    def known() -> LogRead:
+        return store.log(KEY, "mnist-master-0", "u", "epochs")
 
-    return look
+    return read_again
+
+
+def epochs(read: LogRead) -> list[int]:
+    lines = (epoch_line(line.partition(" ")[2]) for line in read.lines or ())
+    return [line.epoch for line in lines if line is not None]
 
 
 def test_log_is_read_on_from_its_last_line(logs: Logs, read: Any) -> None:
     logs.lines = ["2026-01-01T00:00:01.5Z step 1", "2026-01-01T00:00:02.5Z step 2"]
-    assert read() == PodLog(lines_until="2026-01-01T00:00:02.5Z")
+    assert read() == LogRead("", 1000.0, (), "2026-01-01T00:00:02.5Z")
     line = begins(1, 1, failed("worker-0"))
     logs.lines += [f"2026-01-01T00:00:03.5Z etcompile: {line}", "2026-01-01T00:00:04Z step 1"]
     first = read()
-    assert [epoch_line(text).epoch for _, text in first.lines] == [1]
+    assert epochs(first) == [1]
     logs.lines += ["2026-01-01T00:00:05Z step 2"]
     assert read().lines == first.lines
     assert logs.asked == ["", "2026-01-01T00:00:02.5Z", "2026-01-01T00:00:04Z"]
@@ -122,20 +122,36 @@ def test_only_the_newest_lines_of_a_log_are_stored(logs: Logs, read: Any) -> Non
         f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z etcompile: {begins(n, n, 'x')}"
         for n in range(1, 200)
     ]
-    assert [epoch_line(text).epoch for _, text in read().lines] == [*range(184, 200)]
+    assert epochs(read()) == [*range(184, 200)]
 
 
 def test_log_that_may_not_be_read_is_retried_after_minutes(logs: Logs, read: Any) -> None:
+    world = World(pytorch_job())
     logs.refused = True
-    assert read() == PodLog(lines_due=1300.0)
+    assert read().failed
+    world.known_logs[world.pods[FIRST].uid] = {"epochs": LogRead(at=world.now, failed=True)}
+    before = len(world.reads("epochs"))
+    world.wait(299)
+    assert len(world.reads("epochs")) == before
+    world.wait(2)
+    assert len(world.reads("epochs")) == before + 1
 
 
-def test_command_without_a_supervisor_is_reported_once(logs: Logs, read: Any, events: Any) -> None:
+def test_command_without_a_supervisor_is_reported(logs: Logs, read: Any) -> None:
     script = (Path(__file__).parents[3] / "templates" / "supervise.sh.j2").read_text()
     [line] = re.findall("echo '(etcompile: unsupervised: .*)'", script)
     logs.lines = [f"2026-01-01T00:00:01Z {line}"]
-    read()
-    read()
-    [event] = events.told
-    assert (event.reason, event.pod) == ("Unsupervised", "mnist-master-0")
+    world = World(pytorch_job())
+    world.known_logs[world.pods[FIRST].uid] = {"epochs": read()}
+    [event] = [own for own in world.decide() if isinstance(own, EmitEvent)]
+    assert (event.reason, event.pod, event.once) == ("Unsupervised", FIRST, True)
     assert event.message.startswith("this image has no Python 3.8")
+
+
+def test_event_is_reported_once(logs: Logs, store: Store, events: Any) -> None:
+    stub: Any = SimpleNamespace()
+    executor = ActionExecutor(logs, store, lambda: True, stub, events, AtOnce())
+    case = Case(KEY, stub, SeenJob(), None, JobMemory())
+    for _ in range(2):
+        executor.act(case, [EmitEvent("Unsupervised", "x", FIRST, "u", once=True)])
+    assert len(events.told) == 1

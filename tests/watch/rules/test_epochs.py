@@ -13,8 +13,6 @@ from etcompile.watch.core.actions import (
     CreatePod,
     DeletePod,
     PatchPod,
-    ReadLines,
-    ReadTail,
     WriteStatus,
 )
 from watch.rules.supervised import FIRST, begins, failed, pytorch_job, uids
@@ -34,7 +32,7 @@ def changes(world: World) -> list[Any]:
 def test_undisturbed_run_costs_one_log_request_every_ten_seconds() -> None:
     world = World(pytorch_job())
     world.wait(100)
-    asked = world.of(ReadLines)
+    asked = world.reads("epochs")
     assert {one.name for one in asked} == {FIRST}
     assert 9 <= len(asked) <= 11
     assert world.record.epoch == 0
@@ -305,7 +303,7 @@ def test_launcher_reports_its_own_epochs() -> None:
     [told] = world.told("CommandRestarted")
     assert told.pod == "mnist-launcher"
     assert uids(world) == before
-    assert {one.name for one in world.of(ReadLines)} == {"mnist-launcher"}
+    assert {one.name for one in world.reads("epochs")} == {"mnist-launcher"}
     [kept] = world.failures
     assert kept.pod == "mnist-launcher"
     world.delete("mnist-launcher")
@@ -357,7 +355,7 @@ def test_last_lines_of_the_first_failure_are_read_from_its_log() -> None:
     world = World(pytorch_job())
     world.says(FIRST, begins(1, 1, failed("worker-1", 139)))
     world.wait(15)
-    [ask] = world.of(ReadTail)
+    [ask] = world.reads("end")
     assert ask.name == "mnist-worker-1"
     lines = (
         "1970-01-12T13:46:40Z etcompile: epoch 0 begins (restarts: 0, in a row: 0): x",
@@ -366,11 +364,11 @@ def test_last_lines_of_the_first_failure_are_read_from_its_log() -> None:
         "1970-01-12T13:46:42Z etcompile: epoch 1 begins (restarts: 1, in a row: 1): x",
         "1970-01-12T13:46:42Z step 7 again",
     )
-    world.read(ask.uid, tail_of=ask.of, tail=lines)
+    world.read(ask, lines)
     world.wait(5)
     [kept] = world.failures
     assert (kept.code, kept.signal, kept.tail, kept.at) == (139, 11, "step 7", 1_000_001.0)
-    assert len(world.of(ReadTail)) == 1
+    assert len(world.reads("end")) == 1
 
 
 @pytest.mark.parametrize("lines", [(), ("1970-01-12T13:46:40Z step 7",)])
@@ -378,12 +376,12 @@ def test_log_without_the_failure_is_read_once(lines: tuple[str, ...]) -> None:
     world = World(pytorch_job())
     world.says(FIRST, begins(1, 1, failed("worker-1", 139)))
     world.wait(15)
-    [ask] = world.of(ReadTail)
-    world.read(ask.uid, tail_of=ask.of, tail=lines)
+    [ask] = world.reads("end")
+    world.read(ask, lines)
     world.wait(30)
     [kept] = world.failures
     assert (kept.code, kept.message) == (139, "its log could not be read")
-    assert len(world.of(ReadTail)) == 1
+    assert len(world.reads("end")) == 1
 
 
 def test_killed_container_belongs_to_the_attempt_that_it_ended() -> None:
@@ -414,5 +412,5 @@ def test_log_of_a_new_pod_is_not_read_for_an_older_failure() -> None:
     world.says(FIRST, begins(1, 1, failed("worker-1", 139)))
     world.change("mnist-worker-1", created=world.now + 5)
     world.wait(15)
-    assert not world.of(ReadTail)
+    assert not world.reads("end")
     assert (world.failures[0].code, world.failures[0].node) == (139, "")

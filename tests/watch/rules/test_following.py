@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from etcompile.model import Settings
 from etcompile.model.run_record import RestartHistory
-from etcompile.watch.core.actions import CreatePod, DeletePod, ReadLog
+from etcompile.watch.core.actions import CreatePod, DeletePod
 from randomness import examples
 from specs import dlrover_type, elastic_job, scale_plan
 from watch.rules.test_any_faults import OPERATIONS, operate
@@ -449,7 +449,7 @@ def test_worker_silent_for_too_long_is_ended_and_followed(git: bool) -> None:
     world = silent(git=git)
     before = world.pods[WORKER].uid
     world.wait(SILENT - 1)
-    assert not world.of(ReadLog), "nobody is asked before it matters"
+    assert not world.reads("activity"), "nobody is asked before it matters"
     world.wait(60)
     assert [one.name for one in world.patched("end")] == [WORKER]
     assert world.pods[WORKER].uid == before, "its log stays"
@@ -464,7 +464,7 @@ def test_worker_whose_log_cannot_be_read_is_not_ended() -> None:
     world.words[WORKER] = None
     world.wait(10 * SILENT)
     assert not world.followers
-    assert len(world.of(ReadLog)) < 1000
+    assert len(world.reads("activity")) < 1000
 
 
 def test_log_of_a_worker_is_read_no_more_often_than_needed() -> None:
@@ -474,7 +474,7 @@ def test_log_of_a_worker_is_read_no_more_often_than_needed() -> None:
         world.words = {named(index): world.now for index in range(4)}
         world.wait(SILENT / 2)
     assert not world.followers
-    assert len(world.of(ReadLog)) <= 4 * 20
+    assert len(world.reads("activity")) <= 4 * 20
 
 
 def test_silent_worker_is_followed_only_up_to_its_limit() -> None:

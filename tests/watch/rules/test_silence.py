@@ -8,7 +8,7 @@ from msgspec import structs
 from etcompile.causes.log import first_causes
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.supervision import read_notice
-from etcompile.watch.core.actions import CreatePod, DeletePod, PatchPod, ReadLog
+from etcompile.watch.core.actions import CreatePod, DeletePod, PatchPod
 from specs import kubeflow_job, replicas, training_job
 from watch.rules.supervised import FIRST, begins, pytorch_job
 from world import World, mpi_job
@@ -40,10 +40,10 @@ def uids(world: World) -> dict[str, str]:
 def test_logs_are_first_read_near_the_limit_and_one_is_enough() -> None:
     world = World(torch(20))
     world.wait(LIMIT - 10)
-    assert not world.of(ReadLog)
+    assert not world.reads("activity")
     speaks(world, "mnist-master-0", at=1e9)
     world.wait(100)
-    assert [one.name for one in world.of(ReadLog)] == ["mnist-master-0"]
+    assert [one.name for one in world.reads("activity")] == ["mnist-master-0"]
     assert not world.deleted
 
 
@@ -53,7 +53,7 @@ def test_run_in_which_only_one_rank_logs_is_not_stuck() -> None:
         speaks(world, "mnist-master-0")
         world.wait(LIMIT / 2)
     assert not world.deleted
-    assert len(world.of(ReadLog)) < 40 * 3
+    assert len(world.reads("activity")) < 40 * 3
 
 
 def test_stuck_run_gets_a_new_deciding_pod_and_records_the_first_silent() -> None:
@@ -111,7 +111,7 @@ def test_run_with_an_unreadable_log_is_not_stuck(unreadable: str) -> None:
     world.words[unreadable] = None
     world.wait(20 * LIMIT)
     assert not world.deleted
-    assert len(world.of(ReadLog)) < 20 * LIMIT / 60 * 3 + 10
+    assert len(world.reads("activity")) < 20 * LIMIT / 60 * 3 + 10
 
 
 @pytest.mark.parametrize("facts", [{"deleting": True}, {"phase": "Pending", "ready": False}])
@@ -128,7 +128,7 @@ def test_logs_are_not_read_without_the_annotation() -> None:
     document["metadata"]["annotations"] = {}
     world = World(document)
     world.wait(100 * LIMIT)
-    assert not world.of(ReadLog)
+    assert not world.reads("activity")
     assert not world.deleted
 
 
