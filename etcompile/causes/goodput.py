@@ -22,7 +22,15 @@ from etcompile.k8s import pods
 from etcompile.k8s.objects import Object, condition, seconds, status_of
 from etcompile.model import Job
 from etcompile.model.protocol import RUN_STATE
-from etcompile.model.run_record import TIMELINE, Count, ReplicaKey, RunRecord, Time, read_key
+from etcompile.model.run_record import (
+    NOTHING,
+    TIMELINE,
+    Count,
+    ReplicaKey,
+    RunRecord,
+    Time,
+    read_key,
+)
 
 MOST_ATTEMPTS = 30  # of a timeline
 MOST_TIMES = 60  # in training; earlier ones are added up
@@ -94,25 +102,29 @@ def in_training(
     mains = {role.name: role.template.main for role in job.roles}
     by_replica: defaultdict[ReplicaKey, list[Span]] = defaultdict(list)
     for key, of_pod in spans:
-        by_replica[key] += (span for span in of_pod if span.container == mains.get(key[0]))
+        main = mains.get(key[0])
+        by_replica[key] += [span for span in of_pod if span.container == main]
     changes: list[tuple[float, int, int]] = []
     spare = [-role.quorum for role in job.roles]
     for place, role in enumerate(job.roles):
+        records = record.replicas.get(role.name, {})
         for member in role.members:
-            key = role.name, (member.place if role.labels.rank else member.index) or 0
-            written = record.replica(key)
+            number = (member.place if role.labels.rank else member.index) or 0
+            written, own = records.get(number, NOTHING), by_replica.get((role.name, number), ())
             if written.completed or (written.left and record.phase == "Running"):
                 spare[place] += 1
                 continue
-            for begin, end in _union((s.begin, s.end or now) for s in by_replica[key]):
-                changes += ((begin, 1, place), (end, -1, place))
+            times = [(span.begin, span.end or now) for span in own]
+            for begin, end in times if len(times) == 1 else _union(times):
+                if begin < end:
+                    changes += ((begin, 1, place), (end, -1, place))
     # The Pods that decide about the run may have ended before the record says so.
     deciding = job.run.success.roles
     ends = [s.end for (role, _), each in by_replica.items() if role in deciding for s in each]
     until = record.finished if record.finished is not None else now
     if ends and all(ends):
         until = min(until, max(ends))
-    times: list[tuple[float, float]] = []
+    times = []
     since: float | None = None
     # At the same moment, ends come before beginnings: a successor never overlaps its predecessor.
     for at, change, place in (*sorted(changes), (inf, 0, 0)):

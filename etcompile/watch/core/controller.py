@@ -61,9 +61,9 @@ from etcompile.watch.core.act import (
 from etcompile.watch.core.actions import EmitEvent, RemoveJob, Requeue
 from etcompile.watch.core.decide import decide
 from etcompile.watch.core.ledger import JobMemory, ReadRun
-from etcompile.watch.core.listener import Listener
 from etcompile.watch.core.observe import REPLICAS, SeenJob, SeenMap, Store, bounded
 from etcompile.watch.core.reports import Metrics, gauge, report, say
+from etcompile.watch.core.run import Listener
 from etcompile.watch.core.view import JobView, Timeouts, hosts_record
 
 _log = logging.getLogger("etcompile.watch")
@@ -124,7 +124,6 @@ class Watcher:
             leading.changed = self.led
         counters = [listener.counters for listener in listeners]
         self.metrics = Metrics({name: own for part in counters for name, own in part.items()})
-        self.metrics.computed(self._gauges)
         self._stop = threading.Event()
         self._queue = WorkQueue()
         observers = [listener.observe for listener in listeners]
@@ -168,6 +167,7 @@ class Watcher:
             for namespace in choices.namespaces or (None,)
         ]
         self._threads: list[threading.Thread] = []
+        self.metrics.computed(self._gauges)
 
     def start(self) -> None:
         """Start to follow everything, and to act once that is complete."""

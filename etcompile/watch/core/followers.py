@@ -1,25 +1,70 @@
-"""Who may follow a lost replica of the same rank, where ranks are followed (ElasticJob).
+"""Decide who has a rank, and who follows a lost replica of it (ElasticJob).
 
-With which number, and with how much memory. The table of exit codes is the job's (`Relaunch`):
-DLRover's is that of reference/dlrover.md 4.2. A failed Pod stays as it is, so that its log can be
-read; the one that follows it stands beside it. What somebody deleted or a node lost is nobody's
-fault and is not counted.
+Several Pods may have the same rank, and at most one of them may be at work: two would throw each
+other out of the rendezvous (reference/dlrover.md 4.5). The declared Pod has precedence, because a
+tool that syncs Git brings it back whenever it is gone; then the one that the run record names; then
+one that lives.
+
+A failed Pod stays as it is, so that its log can be read; another one with a new number follows it.
+The table of exit codes is the job's (`Relaunch`); DLRover's is that of reference/dlrover.md 4.2.
+Deletions and lost nodes do not count.
 """
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import structs
 
 from etcompile.k8s.pod_state import PodState
 from etcompile.k8s.quantity import number
-from etcompile.model import Relaunch, Role
+from etcompile.model import Member, Relaunch, Role
+from etcompile.model.run_completion import Ranked, holder
 from etcompile.model.run_record import RestartHistory, RunRecord
-from etcompile.watch.core.placement import Cause, Placement, Replica
+from etcompile.watch.core.run import Cause, Replica, Run
 
 _OUT_OF_MEMORY = ("OOMKilled", 247)
 """A reason and an exit code: DLRover's programs end with the latter (reference/dlrover.md 4.2)."""
 _MEBI = 2**20
-_STEP = 8192 * _MEBI
-_MOST_MEMORY = 65536 * _MEBI
-"""Bytes: by how much more memory at once, and from where on nobody gets any more."""
+_STEP = 8192 * _MEBI  # bytes that a follower gets at most in addition
+_MOST_MEMORY = 65536 * _MEBI  # bytes from which on no follower gets more
+
+
+def ranks(
+    role: Role, own: Iterable[PodState], record: RunRecord
+) -> Iterator[tuple[Member, Member, Sequence[PodState]]]:
+    """Yield the declared replicas of a role, the one that has each rank, and the rank's Pods."""
+    by_rank: defaultdict[int, list[PodState]] = defaultdict(list)
+    for pod in own:
+        if pod.role == role.name:
+            by_rank[(pod.index if pod.rank is None else pod.rank) or 0].append(pod)
+    for declared in role.members:
+        written = record.replica((role.name, declared.place or 0))
+        history, of_rank = written.history, by_rank[declared.place or 0]
+        # A Pod whose replacement has been decided no longer counts, even if it still runs.
+        candidates = [pod for pod in of_rank if pod.uid != written.out]
+        recorded = history.index if history is not None else None
+        ranked = [Ranked(p.index, p.created, not (p.ended or p.deleting)) for p in candidates]
+        index = holder(declared.index, recorded, ranked, written=history is not None)
+        member = declared
+        if index != declared.index:
+            if history is None or index != recorded:
+                history = RestartHistory(index, relaunches=len(candidates) - 1)
+            member = follower(declared, history)
+        yield declared, member, of_rank
+
+
+def follower(declared: Member, history: RestartHistory) -> Member:
+    """Return the replica that has the rank of a declared one, which may be that itself."""
+    if history.index is None:
+        return declared
+    memory = {"memory": history.memory} if history.memory else {}
+    return Member(
+        history.index,
+        declared.labels,
+        rank=declared.place,
+        relaunches=history.relaunches,
+        resources={**declared.resources, **memory},
+    )
 
 
 def exit_code(role: Role, pod: PodState) -> int | None:
@@ -32,8 +77,7 @@ def exit_code(role: Role, pod: PodState) -> int | None:
 
 def may_follow(replica: Replica, cause: Cause, pod: PodState | None, record: RunRecord) -> bool:
     """Return whether another replica may follow a lost one."""
-    role = replica.role
-    rules = role.recovery.relaunch
+    role, rules = replica.role, replica.role.recovery.relaunch
     if rules is None or cause == "succeeded":
         return False
     members = record.replicas.get(role.name, {}).values()
@@ -57,13 +101,13 @@ def _counts(rules: Relaunch, role: Role, cause: Cause, pod: PodState | None) -> 
     """Return whether a loss counts against the limit of its rank."""
     if cause == "hung" or pod is None:
         return cause == "hung"
-    # An exit code says who was killed; for want of memory is another matter.
+    # An exit code says that it was killed; being killed for want of memory counts.
     is_free = exit_code(role, pod) in rules.free and not _ran_out_of_memory(role, pod)
     return spends_budget(cause, pod) and not is_free
 
 
-def spends_budget(cause: Cause, pod: PodState | None) -> bool:
-    """Return whether a loss counts against what the run may fail in all: not the node's doing."""
+def spends_budget(cause: Cause | None, pod: PodState | None) -> bool:
+    """Return whether a loss counts against the failures of the whole run: not the node's doing."""
     return cause == "hung" or (cause == "failed" and not (pod is not None and pod.disrupted))
 
 
@@ -71,15 +115,13 @@ def _ran_out_of_memory(role: Role, pod: PodState) -> bool:
     return any(reason in _OUT_OF_MEMORY for reason in (*pod.reasons, exit_code(role, pod)))
 
 
-def with_follower(
-    placement: Placement, loss: Replica, cause: Cause, record: RunRecord
-) -> RestartHistory:
+def with_follower(run: Run, loss: Replica, cause: Cause, record: RunRecord) -> RestartHistory:
     """Return the history of a rank, with the replica that follows the lost one.
 
-    Where a tool syncs Git, a declared replica whose Pod is gone comes back as itself: the tool
-    would bring it back, too. Elsewhere, and where a Pod has its name, another number follows.
+    If a tool syncs Git, a declared replica whose Pod is gone comes back as itself: the tool would
+    bring it back, too. Otherwise, and if a Pod has its name, another number follows.
     """
-    role, view, rules, pod = loss.role, placement.view, loss.role.recovery.relaunch, loss.last
+    role, view, rules, pod = loss.role, run.view, loss.role.recovery.relaunch, loss.last
     history = record.replica(loss.key).history or RestartHistory()
     declared = loss.declared_member
     own = view.own_record

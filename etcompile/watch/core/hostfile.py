@@ -1,4 +1,4 @@
-"""The live host lists: the hosts that are Ready, in steps that a running launcher survives.
+"""Write the live host lists: the hosts that are Ready, in steps that a running launcher survives.
 
 Nobody knows when a launcher reads the lists: its kubelet brings them some time after they were
 written, and Horovod compares what it reads with what it read before. If it finds none of the hosts
@@ -10,7 +10,7 @@ annotation of `J-hosts`, for the next watcher.
 Elastic Horovod never again uses a host on which a process failed, and it knows hosts by name
 (reference/et-operator.md 9). So a replacement, which has the Pod name of what it replaces, is
 listed under a longer form of its DNS name: `mnist-worker-1`, then `mnist-worker-1.ml` and so on. A
-new launcher knows of no failure, and the names are the first again (`lifecycle`).
+new launcher knows of no failure, and the names are the first again.
 
 The gate of a Pod that waits until others have succeeded is opened here, too: it reads `J-status`,
 and its kubelet fetches that at once when the Pod is changed.
@@ -19,7 +19,8 @@ and its kubelet fetches that at once when the Pod is changed.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import structs
@@ -27,31 +28,30 @@ from msgspec import structs
 from etcompile.backend import host_line, host_names
 from etcompile.launch.launchers import discovers_hosts
 from etcompile.model import HostList, Job, Role
-from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
+from etcompile.model.run_record import NOTHING, ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.core.actions import Action, PatchPod, Requeue, WriteHosts
-from etcompile.watch.core.placement import Placement
-from etcompile.watch.core.replicas import RunState
+from etcompile.watch.core.run import Run
 from etcompile.watch.core.view import Anchor, HostsRecord, JobView
 
 _Names = Mapping[str, tuple[str, ...]]
 """Of each live list, by its key, the names of its hosts."""
 
 
-def listed(state: RunState) -> Iterator[Action]:
+def listed(run: Run) -> Iterator[Action]:
     """Yield what is to be done so that the launcher knows its hosts."""
-    placement = state.placement
-    if not any(host_list.live for host_list in state.job.host_lists):
+    lists = _live(run.job)
+    if not lists:
         return
-    ready, before, readers = _ready(state), state.view.hosts, placement.readers
+    ready, before, readers = _ready(run, lists), run.view.hosts, run.readers
     # Are all there that the lists from Git name?
     is_whole = all(
         len(ready[host_list.key]) == sum(len(role.members) for role in roles)
-        for host_list, roles in _live(state.job)
+        for host_list, roles in lists
     )
     if not readers and not is_whole:
         if before is None:
-            return  # nobody asks yet, and the lists from Git say who is to come
-        # Nor does anybody ask now: who comes can wait, but who is gone must not be read.
+            return  # no reader yet, and the lists from Git say which hosts are to come
+        # Without a reader, new hosts can wait, but hosts that are gone must not be read later.
         old = {key: frozenset(_names(text)) for key, text in before.data.items()}
         ready = {
             key: tuple(name for name in names if name in old.get(key, ()))
@@ -59,14 +59,14 @@ def listed(state: RunState) -> Iterator[Action]:
         }
     if before is None and not all(ready.values()):
         return
-    hosts, until = _next(placement, ready, state.now)
+    hosts, until = _next(run, lists, ready, has_reader=bool(readers))
     if before is None or hosts.data != before.data:
         yield WriteHosts(hosts)
     else:
         hosts = before
-    # The annotation alone decides who is touched. The lists from Git change with the job, and the
-    # times of Pods and lists are of two clocks, so neither says what a Pod has read. A new reader
-    # is touched once.
+    # The annotation alone decides which Pods are touched. The lists from Git change with the job,
+    # and the times of Pods and lists are of two clocks, so neither says what a Pod has read. A new
+    # reader is touched once.
     value = _digest(tuple(sorted(hosts.data.items())))
     for pod in readers:
         if pod.touched != value:
@@ -84,13 +84,23 @@ def listed_hosts(hosts: HostsRecord | None) -> frozenset[str]:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # nearly always the same lists
 def _digest(lists: tuple[tuple[str, str], ...]) -> str:
-    """Asked for at every look, and nearly always for the same lists."""
     return hashlib.sha256(json.dumps(dict(lists)).encode()).hexdigest()[:12]
 
 
-def _live(job: Job) -> list[tuple[HostList, list[Role]]]:
+@lru_cache(maxsize=16)  # the same lists, several times in each decision
+def _names(lines: str) -> tuple[str, ...]:
+    return tuple(
+        line.replace(":", " ").split(" ", 1)[0] for line in lines.splitlines() if line.strip()
+    )
+
+
+_Lists = Sequence[tuple[HostList, Sequence[Role]]]
+"""The live lists, each with the roles of its hosts."""
+
+
+def _live(job: Job) -> _Lists:
     return [
         (host_list, [role for name in host_list.roles if (role := job.role(name))])
         for host_list in job.host_lists
@@ -104,35 +114,39 @@ def _forms(view: JobView, host_list: HostList) -> tuple[str, ...]:
     return host_names(job, host_list, view.settings, "")
 
 
-def _ready(state: RunState) -> _Names:
+def _ready(run: Run, lists: _Lists) -> _Names:
     """Return the names of the replicas that are Ready and stay."""
-    by_role: dict[str, list[tuple[str, int]]] = {}
-    for replica in state.those("there"):
-        pod, role = replica.pod, replica.role
-        if pod is not None and pod.ready and not pod.deleting and not pod.ended:
-            stem = role.naming.stem
-            host = stem if replica.index is None else f"{stem}-{replica.index}"
-            form = state.record.replica(replica.key).host_form
-            by_role.setdefault(role.name, []).append((host, form))
-    for role in state.job.roles:
+    by_role: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    stems = {role.name: role.naming.stem for role in run.job.roles}
+    records = run.record.replicas
+    for replica in run.replicas:
+        pod = replica.pod
+        if pod is None or replica.state != "there":
+            continue
+        if pod.ready and not (pod.deleting or pod.ended):
+            name, number = replica.key
+            host = stems[name] if replica.index is None else f"{stems[name]}-{replica.index}"
+            by_role[name].append((host, records.get(name, {}).get(number, NOTHING).host_form))
+    for role in run.job.roles:
         if role.batch and any(
-            pod.role == role.name and pod.ready and not pod.deleting
-            for pod in state.placement.batch
+            pod.role == role.name and pod.ready and not pod.deleting for pod in run.batch
         ):
-            form = state.record.replica((role.name, 0)).host_form
+            form = run.record.replica((role.name, 0)).host_form
             by_role[role.name] = [(role.naming.stem, form)]
     names = {}
-    for host_list, roles in _live(state.job):
-        forms = _forms(state.view, host_list)
+    for host_list, roles in lists:
+        forms = _forms(run.view, host_list)
         hosts = [host for role in roles for host in by_role.get(role.name, ())]
-        names[host_list.key] = tuple(host + forms[form % len(forms)] for host, form in hosts)
+        names[host_list.key] = tuple([host + forms[form % len(forms)] for host, form in hosts])
     return names
 
 
-def _next(placement: Placement, hosts: _Names, now: float) -> tuple[HostsRecord, float | None]:
-    """The lists as they are to be, and until when they have hosts only for a reader's sake."""
-    view = placement.view
-    before, live = view.hosts, _live(view.job)
+def _next(
+    run: Run, live: _Lists, hosts: _Names, *, has_reader: bool
+) -> tuple[HostsRecord, float | None]:
+    """Return the next lists, and until when they have hosts only for a reader's sake."""
+    view, now = run.view, run.now
+    before = view.hosts
     if before is not None:
         old = {key: _names(text) for key, text in before.data.items()}
     else:
@@ -146,30 +160,31 @@ def _next(placement: Placement, hosts: _Names, now: float) -> tuple[HostsRecord,
             )
             for host_list, roles in live
         }
-    # A reader may take no host at all for one without a name (reference 9, Empty output).
+    # An empty list may read as one host without a name (reference 9, Empty output).
     ready = {key: names or old.get(key, ()) for key, names in hosts.items()}
     anchors: dict[str, Anchor] = {}
     names: _Names = ready
-    if placement.readers:
-        until = now + view.timeouts.overlap
+    if has_reader:
+        until = now + run.timeouts.overlap
         known = before.anchors if before else {}
         anchors = {name: anchor for name, anchor in known.items() if now < anchor.until <= until}
         names = _with_anchors(anchors, ready, old)
         if names != old:
-            # Who has just read the old lists may read the new ones as late as that.
+            # A launcher that just read the old list may not see the new one until then.
             for key in names:
                 _add_anchor(anchors, old.get(key, ()), ready[key], until)
             names = _with_anchors(anchors, ready, old)
-    there = {name for key in ready for name in ready[key]}
-    gone = {name for key in names for name in names[key]} - there
+    gone: set[str] = set()
+    if anchors:
+        there = {name for key in ready for name in ready[key]}
+        gone = {name for key in names for name in names[key]} - there
     again = min((anchors[name].until for name in gone), default=None)
     if before is not None and names == old:
         return before, again
-    job = structs.replace(view.job, namespace=view.namespace)
-    data = {
-        host_list.key: "".join(host_line(job, host_list, name) for name in names[host_list.key])
-        for host_list, _ in live
-    }
+    job, data = structs.replace(view.job, namespace=view.namespace), {}
+    for host_list, _ in live:
+        line = host_line(job, host_list, "\0")
+        data[host_list.key] = "".join([line.replace("\0", name) for name in names[host_list.key]])
     marked = {name: Anchor(anchor.until, gone=name in gone) for name, anchor in anchors.items()}
     return HostsRecord(data, marked), again
 
@@ -200,38 +215,31 @@ def _with_anchors(anchors: Mapping[str, Anchor], ready: _Names, old: _Names) -> 
     return merged
 
 
-@lru_cache(maxsize=16)  # four times in a look at a job, and the same in the next
-def _names(lines: str) -> tuple[str, ...]:
-    return tuple(
-        line.replace(":", " ").split(" ", 1)[0] for line in lines.splitlines() if line.strip()
-    )
-
-
-def renamed(state: RunState, record: RunRecord) -> RunRecord:
-    """Return the record, with another name for each host that was lost while the launcher ran."""
-    losses, readers = state.new_returns(), state.placement.readers
-    if not losses or not readers:
-        return record
+def renamed(run: Run) -> Run:
+    """Return a run with another name for each host that was lost while the launcher ran."""
+    losses, readers = run.new_returns(), run.readers
     # Is the launcher one that never trusts a host again?
-    if not any(
+    discovers = any(
         discovers_hosts(role.template.main_container)
-        for role in state.job.roles
+        for role in run.job.roles
         if role.additions.reads_hosts
-    ):
-        return record
-    listed = {role.name for _, roles in _live(state.job) for role in roles}
+    )
+    if not (losses and readers and discovers):
+        return run
+    roles = {role.name for _, own in _live(run.job) for role in own}
     changed: dict[ReplicaKey, ReplicaRecord] = {}
     for loss in losses:
-        if loss.role.name in listed:
-            written = record.replica(loss.key)
+        if loss.role.name in roles:
+            written = run.record.replica(loss.key)
             changed[loss.key] = structs.replace(written, host_form=written.host_form + 1)
     if not changed:
-        return record
-    return structs.replace(record.with_replicas(changed), launcher=readers[0].uid)
+        return run
+    record = structs.replace(run.record.with_replicas(changed), launcher=readers[0].uid)
+    return structs.replace(run, record=record)
 
 
 def succeeded(job: Job, record: RunRecord) -> list[str] | None:
-    """The roles that have succeeded, of those that others wait for; None if none is awaited."""
+    """Return the succeeded roles, of those that others wait for; None if none is awaited."""
     awaited = {
         name for role in job.roles if (gate := role.additions.gate) for name in gate.completed
     }
@@ -245,13 +253,13 @@ def succeeded(job: Job, record: RunRecord) -> list[str] | None:
     ]
 
 
-def gates_opened(placement: Placement, record: RunRecord) -> Iterator[Action]:
+def gates_opened(run: Run) -> Iterator[Action]:
     """Touch Pods that wait for nothing any more, once the record is written that says so."""
-    done = succeeded(placement.job, record)
+    done = succeeded(run.job, run.record)
     if not done:
         return
-    value = f"{record.run} {' '.join(done)}"
-    for replica in placement.replicas:
+    value = f"{run.record.run} {' '.join(done)}"
+    for replica in run.replicas:
         gate, pod = replica.role.additions.gate, replica.pod
         if gate is None or not gate.completed or not {*gate.completed} <= {*done}:
             continue

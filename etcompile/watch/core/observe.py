@@ -10,7 +10,6 @@ Whatever others write into the cluster is cut on its way in, and two caps hold f
 import logging
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -163,6 +162,7 @@ class Store:
         self._observers = observers
         self._namespaced = namespaced
         self._bytes, self._replicas = _Cap(_MAPS), _Cap(REPLICAS)
+        self._refused = False  # something was beyond a cap
         self._lock = threading.Lock()
         self._jobs: dict[JobKey, SeenJob] = {}
         # The job of each Pod: a new label makes it another job's.
@@ -196,13 +196,14 @@ class Store:
     def counts_replicas(self, key: JobKey, replicas: int) -> bool:
         """Count the replicas of a job until its ConfigMap goes; false if they are too many."""
         with self._lock:
-            return self._replicas.take(key[0], (key, "config"), replicas)
+            fits = self._replicas.take(key[0], (key, "config"), replicas)
+            self._refused = self._refused or not fits
+            return fits
 
     def may_read_again(self) -> bool:
         """Return whether something was beyond a cap, so that it is worth a try now."""
         with self._lock:
-            refused = self._bytes.refused or self._replicas.refused
-            self._bytes.refused = self._replicas.refused = False
+            refused, self._refused = self._refused, False
             return refused
 
     def forget_gone(self, key: JobKey, most: int) -> None:
@@ -344,7 +345,7 @@ class Store:
             return known is not None
         reduced, problem, owner = _slim(value, slot), "", (key, slot)
         size = len(msgspec.json.encode(reduced)) + _EACH
-        if slot == "status" and not self._bytes.fits(key[0], owner, size):
+        if slot == "status" and not self._bytes.take(key[0], owner, size):
             # What explains a failure must not cost the job its supervision.
             say(logging.WARNING, key, "its log of failures is not read: its namespace has too many")
             data = {k: text for k, text in reduced["data"].items() if k not in NOTES}
@@ -353,8 +354,9 @@ class Store:
             problem = f"it is larger than {STORED_BYTES // 1024} KiB"
         elif not self._bytes.take(key[0], owner, size):
             problem = f"the ConfigMaps of its namespace's jobs have more than {_MAPS // _MIB} MiB"
+            self._refused = True
         if problem:
-            self._bytes.release(key[0], owner)
+            self._bytes.take(key[0], owner, 0)
             metadata = {k: v for k, v in reduced["metadata"].items() if k != "annotations"}
             reduced = {"metadata": metadata, "data": {}}
         if known is None and slot == "config":
@@ -366,8 +368,8 @@ class Store:
 
     def _forget_map(self, key: JobKey, seen: SeenJob, slot: str) -> None:
         setattr(seen, slot, None)
-        self._bytes.release(key[0], (key, slot))
-        self._replicas.release(key[0], (key, slot))
+        self._bytes.take(key[0], (key, slot), 0)
+        self._replicas.take(key[0], (key, slot), 0)
         if slot != "hosts":
             # Deleting the record of a run begins another one, as `etcompile restart` does: Pods
             # that went in that run are no losses of the next.
@@ -441,29 +443,18 @@ class _Cap:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._sizes: defaultdict[str, dict[tuple[JobKey, str], int]] = defaultdict(dict)
-        self.refused = False
-
-    def fits(self, namespace: str, owner: tuple[JobKey, str], size: int) -> bool:
-        """Return whether an owner may have so much, instead of what it had."""
-        sizes = self._sizes.get(namespace, {})
-        return sum(sizes.values()) - sizes.get(owner, 0) + size <= self._most
+        self._sizes: dict[str, dict[tuple[JobKey, str], int]] = {}
 
     def take(self, namespace: str, owner: tuple[JobKey, str], size: int) -> bool:
-        """Take so much for an owner, instead of what it had; false if that is too much."""
-        if fits := self.fits(namespace, owner, size):
-            self._sizes[namespace][owner] = size
-        else:
-            self.release(namespace, owner)
-            self.refused = True
-        return fits
-
-    def release(self, namespace: str, owner: tuple[JobKey, str]) -> None:
-        """Give back what an owner has taken, if anything."""
-        sizes = self._sizes.get(namespace, {})
+        """Take so much for an owner, instead of what it had; nothing, if that is too much."""
+        sizes = self._sizes.setdefault(namespace, {})
         sizes.pop(owner, None)
+        fits = sum(sizes.values()) + size <= self._most
+        if fits and size:
+            sizes[owner] = size
         if not sizes:
-            self._sizes.pop(namespace, None)
+            del self._sizes[namespace]
+        return fits
 
 
 def job_key(value: Object) -> JobKey:

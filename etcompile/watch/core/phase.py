@@ -1,30 +1,21 @@
-"""What there is to see of a run, into its record: its phase, who was there, and who is done.
+"""Write down what there is to see of a run: its phase, and which Pods were there."""
 
-It is written down because Pods go: a replica that was there once and is missing was lost.
-"""
-
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
 from etcompile.model.run_record import (
     ANOTHER_RUN,
+    NOTHING,
     UNREADABLE,
     ReplicaKey,
     ReplicaRecord,
     RestartHistory,
     RunRecord,
 )
-from etcompile.watch.core.actions import (
-    Action,
-    Decision,
-    DeletePod,
-    EmitEvent,
-    Requeue,
-)
-from etcompile.watch.core.placement import Placement
-from etcompile.watch.core.replicas import RunState, comes_back
+from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, Requeue
+from etcompile.watch.core.replicas import comes_back
+from etcompile.watch.core.run import Run
 from etcompile.watch.core.view import JobView
 
 
@@ -37,37 +28,47 @@ def begun(view: JobView) -> RunRecord:
 
 
 def orphaned(view: JobView) -> Iterator[Action]:
-    """Yield the Event that what is written down is of a job that was deleted."""
-    if view.is_orphaned:
-        phase = view.record.phase if view.record else ""
+    """Yield the Event that the record is of a job that was deleted."""
+    if view.is_orphaned and view.record is not None:
         message = (
             "the job was deleted and created again: the record of the previous run, which was "
-            f"{phase}, is discarded"
+            f"{view.record.phase}, is discarded"
         )
         yield EmitEvent("RunBeganAnew", message)
 
 
-def observed(placement: Placement, record: RunRecord) -> RunRecord:
-    """Return the record, with what there is to see now.
+def observed(run: Run) -> Run:
+    """Return the run, with what there is to see now in its record.
 
     A run is Running once all of its Pods have been there and one of those that decide about it is
     at work. Until then it is Pending, however long its images cannot be pulled; and again, once
-    that is so of all their replacements (`held_up`).
+    that is so of all replacements (`held_up`).
     """
+    record = run.record
     changed: dict[ReplicaKey, ReplicaRecord] = {}
-    declared: defaultdict[str, set[int]] = defaultdict(set)
     gang = frozenset(record.gang)
-    complete = True
-    for replica in placement.replicas:
+    pending, complete = record.phase == "Pending", True
+    records, recorded = record.replicas, 0
+    for replica in run.replicas:
         role, number = replica.key
-        declared[role].add(number)
-        written, pod = record.replica(replica.key), replica.pod
-        is_back = written.left and pod is not None and pod.uid == written.lost
-        if is_back and pod and pod.phase == "Running" and not (pod.deleting or pod.ending):
+        written, pod = records.get(role, {}).get(number, NOTHING), replica.pod
+        recorded += written is not NOTHING
+        if (
+            pod is not None
+            and (written.seen and not written.lost and not written.completed)
+            and (pod.phase == "Running" and pod.uid not in gang)
+        ):
+            continue  # like most
+        if (
+            pod is not None
+            and written.left
+            and pod.uid == written.lost
+            and (pod.phase == "Running" and not (pod.deleting or pod.ending))
+        ):
             # It was taken out of the job, left alone, and put back: it never failed.
             changed[replica.key] = written = structs.replace(written, lost="", left=False)
-        last = pod or (replica.gone.pod if replica.gone else None)
-        if last is not None and not (last.uid in gang and record.phase == "Pending"):
+        last = replica.latest
+        if last is not None and not (last.uid in gang and pending):
             of_old = last.uid in gang or (pod is None and record.phase == "Restarting")
             is_done = written.completed or (
                 not of_old
@@ -79,60 +80,58 @@ def observed(placement: Placement, record: RunRecord) -> RunRecord:
             if not written.seen or is_done != written.completed:
                 written = structs.replace(written, seen=True, completed=is_done)
                 changed[replica.key] = written
-        # Whoever is left alone is waited for no more.
-        left = written.left and record.phase == "Pending"
-        here = left or (pod is not None and pod.uid not in gang)
-        if not (here or replica.blocked or written.completed):
-            complete = False
-    for role, members in record.replicas.items():
-        # Who was scaled in and comes again is new.
-        for number in members.keys() - declared[role]:
-            changed[role, number] = structs.replace(members[number], seen=False)
+        # A replica that will not be replaced is not waited for.
+        here = (written.left and pending) or (pod is not None and pod.uid not in gang)
+        complete = complete and (here or replica.blocked or written.completed)
+    if recorded < sum(map(len, records.values())):
+        declared = {replica.key for replica in run.replicas}
+        for key, written in record.every_replica():
+            # A replica that was scaled in and comes again is new.
+            if key not in declared:
+                changed[key] = structs.replace(written, seen=False)
     started = record.started
     if started is None:
-        # When the first Pod was created that is not on its way out since before the run.
-        created = placement.view.config_created
+        # When the first Pod was created that has not been on its way out since before the run.
+        created = run.view.config_created
         times = (
             pod.created
-            for pod in placement.of_this_run
+            for pod in run.pods
             if pod.uid not in gang and not (pod.deleting and pod.created < created)
         )
         started = min(times, default=None)
     record = structs.replace(record.with_replicas(changed), started=started)
-    if complete and record.phase == "Restarting":
+    if complete and record.phase in ("Pending", "Restarting"):
         record = structs.replace(record, phase="Pending", gang=())
-    if complete and record.phase == "Pending":
-        record = structs.replace(record, gang=())
-        if _is_at_work(placement):
+        if is_at_work(run):
             record = structs.replace(record, phase="Running", reason="", message="")
-    readers = placement.readers
-    if record.launcher and readers and all(pod.uid != record.launcher for pod in readers):
+    readers = run.readers if record.launcher else ()
+    if readers and all(pod.uid != record.launcher for pod in readers):
         # A new launcher knows of no host that failed the one before.
         first = {key: structs.replace(own, host_form=0) for key, own in record.every_replica()}
         record = structs.replace(record.with_replicas(first), launcher="")
-    return _with_ranks(placement, record)
+    return structs.replace(run, record=_with_ranks(run, record))
 
 
-def _is_at_work(placement: Placement) -> bool:
+def is_at_work(run: Run) -> bool:
     """Return whether one of the Pods that decide about the run has started and was not replaced."""
-    deciding = placement.job.run.success.roles
-    replaced = {pod.uid for pod in placement.replaced}
+    deciding = run.job.run.success.roles
+    replaced = {pod.uid for pod in run.replaced}
     return any(
         pod.phase in ("Running", "Succeeded", "Failed")
-        for pod in placement.of_this_run
+        for pod in run.pods
         if pod.role in deciding and pod.uid not in replaced
     )
 
 
-def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
-    """The record, with who has each rank that others have followed to, and the highest number."""
-    ranked = {role.name for role in placement.job.roles if role.recovery.relaunch}
+def _with_ranks(run: Run, record: RunRecord) -> RunRecord:
+    """Write down who has each rank that others have followed to, and the highest number."""
+    ranked = {role.name for role in run.job.roles if role.recovery.relaunch}
     if not ranked:
         return record
     changed: dict[ReplicaKey, ReplicaRecord] = {}
-    for replica in placement.replicas:
-        written = record.replica(replica.key)
-        history, member = written.history, replica.follower
+    for replica in run.replicas:
+        written, member = record.replica(replica.key), replica.follower
+        history = written.history
         if replica.rank is None or (history is None and member is None):
             continue
         if history is None:
@@ -142,18 +141,21 @@ def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
             history = structs.replace(history, index=own)
         changed[replica.key] = structs.replace(written, history=history)
     numbers = dict(record.numbers)
-    for pod in placement.of_this_run:
+    for pod in run.pods:
         if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
             numbers[pod.role] = pod.index or 0
     return structs.replace(record.with_replicas(changed), numbers=numbers)
 
 
-def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -> bool:
-    """Return whether a record is to be written.
+def worth_writing(run: Run, *, quiet: bool) -> bool:
+    """Return whether the record is to be written.
 
     Not for each of a thousand Pods that appear one after the other: only once no more come
     (`quiet`), or with something else.
     """
+    record, before = run.record, run.view.record
+    if not (run.view.copied or record.ended or before is None):
+        return True  # the copy of the job beside it is an old one
     if before is None or before.run != record.run:
         # A mark of the run before must stand until its workers have seen it.
         before = RunRecord(record.run, config=record.config)
@@ -163,7 +165,7 @@ def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -
 
 
 def _but_seen(record: RunRecord) -> RunRecord:
-    """Return what else is written down than which Pods were seen."""
+    """Return a record without which Pods were seen."""
     replicas = {key: structs.replace(own, seen=False) for key, own in record.every_replica()}
     record = structs.replace(record, replicas={}, started=None, numbers={})
     return record.with_replicas(replicas)
@@ -171,64 +173,62 @@ def _but_seen(record: RunRecord) -> RunRecord:
 
 # A run that does not start, or not again ---------------------------------------------------------
 #
-# The record says what holds it up, and so does an Event. An image that cannot be pulled is reported
-# at once. A Pod that finds no node, and one that is missing, are reported when that has lasted: a
-# node may be on its way, and so may whoever applies the job.
+# The record says what the run waits for, and so does an Event. An image that cannot be pulled is
+# reported at once. A Pod that finds no node, and one that is missing, are reported after a while: a
+# node may be on its way, and so may the tool that applies the job.
 
 _WAITING = "RestartWaits"
 """The reason of a restart of all Pods that has been reported to wait."""
 _BY_THE_SCHEDULER = frozenset({"Unschedulable", "SchedulingGated", "SchedulerError"})
-"""What the scheduler says, which may find a place later, and by design does in a gang."""
+"""Of a Pod that may find a place later, and by design does in a gang."""
 
 
-def held_up(state: RunState) -> Decision:
+def held_up(run: Run) -> Run:
     """Write down what a run waits for that does not start, or not again; report it if new."""
-    placement, record, view = state.placement, state.record, state.view
-    restarting, at_work = record.phase == "Restarting", _is_at_work(placement)
+    record, view = run.record, run.view
+    restarting, at_work = record.phase == "Restarting", is_at_work(run)
     again = record.phase == "Running" and not at_work
     if not (restarting or again or record.phase == "Pending"):
-        return Decision(record)
-    pods = [replica.pod for replica in state.those("there", "returning")]
+        return run
+    pods = [replica.pod for replica in run.those("there", "returning")]
     waiting = [
         (pod.name, pod.waiting)
-        for pod in ((*pods, *placement.batch) if not (at_work or restarting) else ())
+        for pod in ((*pods, *run.batch) if not (at_work or restarting) else ())
         if pod is not None and pod.waiting
     ]
     sure = [pod for pod in waiting if pod[1].reason not in _BY_THE_SCHEDULER]
     # Replicas come back only when all Pods of the attempt before are gone.
     gang = frozenset(record.gang) if restarting else frozenset()
-    going = [pod.name for pod in placement.of_this_run if pod.uid in gang]
-    absent = state.those("returning" if restarting else "awaited") if not again else []
+    going = [pod.name for pod in run.pods if pod.uid in gang]
+    absent = run.those("returning" if restarting else "awaited") if not again else []
     missing = [replica.name for replica in absent if replica.pod is None]
-    declared = max(view.config_created, view.declared_at or 0.0)
-    newest = max((pod.created for pod in placement.of_this_run), default=record.started or declared)
-    due = max(newest, record.restarted_at if restarting else 0.0) + state.timeouts.start
     if not (waiting or going or missing):
-        return Decision(record)
-    if not sure and state.now < due:
-        return Decision(record, (Requeue(due),))
+        return run
+    declared = max(view.config_created, view.declared_at or 0.0)
+    newest = run.newest or record.started or declared
+    due = max(newest, record.restarted_at if restarting else 0.0) + run.timeouts.start
+    if not sure and run.now < due:
+        return run.adding([Requeue(due)])
     patient = view.settings.gang != "none" and not restarting
     if restarting:
         what = f"{_first_of(going)} to be gone" if going else f"{_first_of(missing)} to be created"
         reason, event = _WAITING, f"the restart waits for {what}"
-        message = f"{record.message}; {event}"
     elif missing and not sure:
         went = "they were never created, or were deleted while no watcher was running"
         reason, event = "PodsMissing", f"missing: {_first_of(missing)}; {went}. Apply the job again"
-        message = event
     elif patient and not (sure or again):
-        return Decision(record)
+        return run
     else:
         name, why = (sure or waiting)[0]
         reason, event = why.reason, f"no Pod is running: {name}: {why}"
-        message = event
     if reason == record.reason:
-        return Decision(record)
+        return run
+    message = f"{record.message}; {event}" if restarting else event
     phase = record.phase if restarting else "Pending"
     record = structs.replace(record, phase=phase, reason=reason, message=message)
     if patient and not sure and not missing:
-        return Decision(record)  # whose turn it is not in a queue waits by design
-    return Decision(record, (EmitEvent("JobNotStarting", event, warning=True),))
+        return structs.replace(run, record=record)  # waiting in a queue is by design
+    return run.adding([EmitEvent("JobNotStarting", event, warning=True)], record=record)
 
 
 def _first_of(names: Sequence[str]) -> str:
@@ -240,20 +240,21 @@ def _first_of(names: Sequence[str]) -> str:
 # Nothing runs, nothing is replaced, and it can be resumed (reference/et-operator.md 6, defect 34).
 
 
-def suspended(placement: Placement, record: RunRecord) -> Decision:
-    """Return what becomes of a job that is to run nothing.
+def suspended(run: Run) -> Run:
+    """Return the run of a suspended job, whose Pods are deleted.
 
-    Where Git declares its Pods, its tool removes them, except those who followed others; those of a
-    Job of Kubernetes are the Job's, which is suspended too.
+    If Git declares the Pods, its tool removes them, except followers; those of a Job of Kubernetes
+    are the Job's, which is suspended too.
     """
-    batch = {pod.name for pod in placement.batch}
-    declared = {role.pod_name(member) for role in placement.job.roles for member in role.members}
+    record = run.record
+    batch = {pod.name for pod in run.batch}
+    declared = {role.pod_name(member) for role in run.job.roles for member in role.members}
     actions: list[Action] = []
     if record.phase != "Suspended":
         actions.append(EmitEvent("JobSuspended", "the job is suspended"))
-    going = {replica.gone.pod.uid for replica in placement.replicas if replica.gone is not None}
-    for pod in placement.of_this_run:
-        by_tool = placement.view.git_managed and (pod.rank is None or pod.name in declared)
+    going = {replica.gone.pod.uid for replica in run.replicas if replica.gone is not None}
+    for pod in run.pods:
+        by_tool = run.view.git_managed and (pod.rank is None or pod.name in declared)
         removed = not by_tool and pod.name not in batch
         if removed and not pod.deleting:
             actions.append(DeletePod(pod.name, pod.uid, "Suspended"))
@@ -274,18 +275,18 @@ def suspended(placement: Placement, record: RunRecord) -> Decision:
         gang=tuple(sorted(going)),
         config=record.config,
     )
-    return Decision(record, actions)
+    return run.adding(actions, record=record)
 
 
-def resumed(record: RunRecord) -> Decision:
-    """Return what becomes of a job that may run again: it begins again, and so does its deadline.
+def resumed(run: Run) -> Run:
+    """Return a run that may go on after a suspension: it begins again, and so does its deadline.
 
-    None of the Pods that went because of the suspension is created again: whoever applies it does.
+    Pods that went because of the suspension are created again by whoever applies the job.
     """
-    if record.phase != "Suspended":
-        return Decision(record)
-    event = EmitEvent("JobResumed", "the job is resumed")
-    return Decision(structs.replace(record, phase="Pending", reason="", message=""), (event,))
+    if run.record.phase != "Suspended":
+        return run
+    record = structs.replace(run.record, phase="Pending", reason="", message="")
+    return run.adding([EmitEvent("JobResumed", "the job is resumed")], record=record)
 
 
 # A run that the job's ConfigMap does not describe any more ---------------------------------------
@@ -302,19 +303,20 @@ _UNREADABLE = (
 )
 
 
-def superseded(view: JobView, decision: Decision, now: float) -> Decision:
-    """Add to the decision what `status` says of such a run."""
-    record, due = decision.record, (view.declared_at or 0.0) + view.timeouts.verdict
+def superseded(run: Run) -> Run:
+    """Write down what `status` says of such a run."""
+    record, view = run.record, run.view
     if not view.superseded:
         if record.reason in (ANOTHER_RUN, UNREADABLE):
             record = structs.replace(record, reason="", message="")
-        return Decision(record, decision.actions)
-    if now < due:
-        return Decision(record, (*decision.actions, Requeue(due)))
+        return structs.replace(run, record=record)
+    due = (view.declared_at or 0.0) + view.timeouts.verdict
+    if run.now < due:
+        return run.adding([Requeue(due)])
     reason, message = ANOTHER_RUN, _ANOTHER_RUN
     if view.unreadable:
         reason, message = UNREADABLE, f"{_UNREADABLE}: {view.unreadable}"
     if record.phase != "Running" or (record.reason, record.message) == (reason, message):
-        return decision
+        return run
     record = structs.replace(record, reason=reason, message=message)
-    return Decision(record, (*decision.actions, EmitEvent(reason, message, warning=True)))
+    return run.adding([EmitEvent(reason, message, warning=True)], record=record)

@@ -1,15 +1,14 @@
-"""Lost replicas come back: one by one, or all together.
+"""Bring lost replicas back, one by one or all together.
 
-A Pod is lost once and seen to be lost often, also by the next watcher, which knows no more than
-what is in the cluster. So a loss is written down, by the UID of the Pod, before anything is done
-about it. The first time the replica is `lost`, and a rule here decides; from then on it is
-`returning` or `left`, and only what is yet to be done is done.
+A Pod is lost once, but its loss is seen often, also by the next watcher. So a loss is written down,
+by the UID of the Pod, before anything is done about it. The first time the replica is `lost`, and a
+rule here decides; from then on it is `returning` or `left`, and only what is left to do is done.
 
 One by one, the Pod that failed is deleted and created again under the same name, so that it is the
-one that Git declares (reference/gitops.md 1.6). But where others follow by rank (ElasticJob),
-another Pod of the same rank comes and the one that failed stays.
+one that Git declares (reference/gitops.md 1.6). If others follow by rank (ElasticJob), another Pod
+of the same rank comes and the one that failed stays.
 
-All together, nobody comes back before all have gone: who still runs would meet who has just started
+All together, no replica comes back before all have gone: old and new ones would meet
 (reference/training-operator.md 7, defect 12). The Pods that must go are written down by UID, so
 that a restart is carried out once (reference/et-operator.md 4.5: there it may run twice).
 """
@@ -23,36 +22,34 @@ from etcompile.watch.core.actions import (
     REPLACED,
     Action,
     CreatePod,
-    Decision,
     DeletePod,
     EmitEvent,
     Requeue,
 )
-from etcompile.watch.core.followers import spends_budget, with_follower
-from etcompile.watch.core.placement import Replica, counted_restarts, follower
-from etcompile.watch.core.replicas import RunState, why
+from etcompile.watch.core.followers import follower, spends_budget, with_follower
+from etcompile.watch.core.replicas import described, why
+from etcompile.watch.core.run import Replica, Run, counted_restarts
 from etcompile.watch.core.verdict import is_spared
 from etcompile.watch.core.view import Timeouts
 
 # One by one ------------------------------------------------------------------------------------
 
 
-def replaced(state: RunState) -> Decision:
-    """Return the record, with what has just been lost, and what is left to do about losses."""
-    record, timeouts = state.record, state.timeouts
+def replaced(run: Run) -> Run:
+    """Return a run with its new losses written down, and what is left to do about losses."""
+    record, timeouts = run.record, run.timeouts
     changed: dict[ReplicaKey, ReplicaRecord] = {}
-    counted = dict(record.replaced)
-    lost_restarts = record.lost_restarts
+    counted, lost_restarts = dict(record.replaced), record.lost_restarts
     actions: list[Action] = []
     events: list[Action] = []
-    for loss in state.those("lost"):
-        if loss.since and state.now < (settled := loss.settled(timeouts)):
+    for loss in run.those("lost"):
+        if loss.since and run.now < (settled := loss.settled(timeouts)):
             actions.append(Requeue(settled))
             continue
         role = loss.role
-        if not loss.returns and role.recovery.vital and not is_spared(state, loss):
+        if not loss.returns and role.recovery.vital and not is_spared(run, loss):
             continue  # the run fails for it, or Git brings it back in time
-        record, written = _with_loss(state, loss, record)
+        record, written = _with_loss(run, loss, record)
         changed[loss.key] = written
         events.append(_event(loss, written, timeouts))
         if not loss.returns:
@@ -63,14 +60,12 @@ def replaced(state: RunState) -> Decision:
             again = 0
         if new := again + loss.is_failure:
             counted[role.name] = counted.get(role.name, 0) + new
-        actions += _replacement(loss, written, state.now, timeouts)
-    for replica in state.those("returning"):
-        written = record.replica(replica.key)
-        actions += _replacement(replica, written, state.now, timeouts)
-    record = structs.replace(
-        record.with_replicas(changed), replaced=counted, lost_restarts=lost_restarts
-    )
-    return Decision(record, (*actions, *events))
+        actions += _replacement(loss, written, run.now, timeouts)
+    for replica in run.those("returning"):
+        actions += _replacement(replica, record.replica(replica.key), run.now, timeouts)
+    record = record.with_replicas(changed)
+    record = structs.replace(record, replaced=counted, lost_restarts=lost_restarts)
+    return run.adding((*actions, *events), record=record)
 
 
 def _is_its_fault(loss: Replica) -> bool:
@@ -78,17 +73,15 @@ def _is_its_fault(loss: Replica) -> bool:
     return loss.cause == "failed" or loss.is_failure
 
 
-def _with_loss(
-    state: RunState, loss: Replica, record: RunRecord
-) -> tuple[RunRecord, ReplicaRecord]:
-    """The record, and what it is to say of the replica: what was decided, and how many in a row."""
+def _with_loss(run: Run, loss: Replica, record: RunRecord) -> tuple[RunRecord, ReplicaRecord]:
+    """Write down a loss: what was decided, and how many there were in a row."""
     written, cause = record.replica(loss.key), loss.cause or "failed"
     uid = loss.last.uid if loss.last else UNKNOWN
     written = structs.replace(written, lost=uid, left=not loss.returns)
     if _is_its_fault(loss) and loss.returns:
-        lived = state.now - loss.last.created if loss.last else 0.0
-        failed = _in_a_row(written.failed, lived, state.timeouts)
-        written = structs.replace(written, failed=failed, failed_at=state.now)
+        lived = run.now - loss.last.created if loss.last else 0.0
+        failed = _in_a_row(written.failed, lived, run.timeouts)
+        written = structs.replace(written, failed=failed, failed_at=run.now)
     if loss.role.recovery.relaunch is None:
         return record, written
     role = loss.role.name
@@ -96,7 +89,7 @@ def _with_loss(
         failures = {**record.failures, role: record.failures.get(role, 0) + 1}
         record = structs.replace(record, failures=failures)
     if loss.returns:
-        history = with_follower(state.placement, loss, cause, record)
+        history = with_follower(run, loss, cause, record)
         written = structs.replace(written, history=history)
         highest = max(history.index or 0, record.numbers.get(role, 0))
         record = structs.replace(record, numbers={**record.numbers, role: highest})
@@ -109,33 +102,31 @@ def _replacement(
     """Yield what is to be done now so that a lost replica gets another Pod."""
     pod, role = replica.pod, replica.role
     reason = replica.cause or "returning"
-    lost = replica.name if replica.last is not None else ""
     if replica.blocked:
         return
     if role.recovery.relaunch is not None:
         for other in (*replica.others, *([pod] if pod else [])):
-            # One on a dead node will never say goodbye.
+            # A Pod on a dead node never ends.
             is_overdue = other.deleting and other.due and now >= other.due + timeouts.verdict
             if not other.ended and not is_overdue:
                 return  # two of one rank would throw each other out
         history = written.history or RestartHistory()
         chosen = follower(replica.declared_member, history)
         undeclared = None if history.index is None else chosen
+        lost = replica.name if replica.last is not None else ""
         name = role.pod_name(chosen)
         create = CreatePod(name, role.name, chosen.index, reason, undeclared, lost)
-    elif pod is None:
-        create = CreatePod(replica.name, role.name, replica.index, reason)
-    elif pod.deleting:
+    elif pod is not None and pod.deleting:
         return
     else:
-        create = CreatePod(pod.name, role.name, replica.index, reason, uid=pod.uid)
+        uid = pod.uid if pod is not None else ""
+        create = CreatePod(replica.name, role.name, replica.index, reason, uid=uid)
     due = written.failed_at + _backoff(written.failed, timeouts)
     yield create if now >= due else Requeue(due)
 
 
 def _event(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
-    recovery = loss.role.recovery
-    what = why(loss.role, loss.cause or "failed", loss.last)
+    recovery, what = loss.role.recovery, why(loss)
     uid = loss.last.uid if loss.last else None
     if not loss.returns:
         left = f"not replaced, restartPolicy {recovery.restart}"
@@ -155,21 +146,21 @@ def _event(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
 
 
 def restarted(
-    state: RunState,
+    run: Run,
     message: str,
     loss: Replica | None = None,
     *,
     from_start: bool = False,
     counted: bool = True,
-) -> Decision:
-    """Return the record of a run whose Pods are all to go and to come back.
+) -> Run:
+    """Return a run whose Pods are all to go and to come back.
 
     Args:
         loss: The replica that is to blame, if it is one.
         from_start: The run starts again, and its clock too; else only its Pods do.
         counted: It counts among the restarts of the run; one after a deletion does not.
     """
-    record, timeouts = state.record, state.timeouts
+    record, timeouts = run.record, run.timeouts
     replaced = dict(record.replaced)
     if loss is not None and loss.is_failure:
         role = loss.role.name
@@ -179,7 +170,7 @@ def restarted(
         key: structs.replace(replica_record, completed=False, host_form=0, restarts=0)
         for key, replica_record in record.every_replica()
     }
-    for replica in state.replicas:
+    for replica in run.replicas:
         role = replica.role.name
         if replica.role.recovery.failures is None:
             lost_restarts += replica.restarts
@@ -189,54 +180,53 @@ def restarted(
             replaced[role] = replaced.get(role, 0) + replica.restarts
     in_a_row = record.restarts_in_a_row
     if counted:
-        in_a_row = _in_a_row(in_a_row, state.now - record.restarted_at, timeouts)
+        in_a_row = _in_a_row(in_a_row, run.now - record.restarted_at, timeouts)
     record = structs.replace(
         record.with_replicas(written),
         phase="Restarting",
         reason="Restarting",
         message=message,
-        started=None if from_start and not state.job.run.keeps_clock else record.started,
+        started=None if from_start and not run.job.run.keeps_clock else record.started,
         restarts=record.restarts + counted,
-        restarted_at=state.now,
+        restarted_at=run.now,
         replaced=replaced,
         lost_restarts=lost_restarts,
         restarts_in_a_row=in_a_row,
-        gang=tuple(replica.pod.uid for replica in state.replicas if replica.pod),
+        gang=tuple(replica.pod.uid for replica in run.replicas if replica.pod),
         launcher="",
         leaving={},
     )
     event = EmitEvent("JobRestarted", f"{message}: all of its Pods are recreated", warning=True)
-    return Decision(record, (event,))
+    return run.adding([event], record=record)
 
 
-def joint_loss(state: RunState) -> Decision | None:
-    """The restart of a gang that has just lost a member; None if it has not."""
-    if not state.placement.restarts_together or not (losses := state.new_returns()):
+def joint_restart(run: Run) -> Run | None:
+    """Return the restart of a gang that has just lost a member; None if it has not."""
+    if not run.restarts_together or not (losses := run.new_returns()):
         return None
-    deleted = next((own for own in state.replicas if own.was_deleted), None)
-    loss = deleted or losses[0]
-    what = "deleted" if deleted else why(loss.role, loss.cause or "failed", loss.last)
-    return restarted(state, f"{loss.name}: {what}", loss)
+    loss = next((own for own in run.replicas if own.was_deleted), losses[0])
+    message = described(run, loss) if loss.cause is not None else f"{loss.name}: deleted"
+    return restarted(run, message, loss)
 
 
-def next_steps(state: RunState) -> Iterator[Action]:
+def next_steps(run: Run) -> Iterator[Action]:
     """Yield what is left to do of a restart."""
-    record, placement = state.record, state.placement
-    due = record.restarted_at + _backoff(record.restarts_in_a_row, state.timeouts)
-    if state.now < due:
+    record = run.record
+    due = record.restarted_at + _backoff(record.restarts_in_a_row, run.timeouts)
+    if run.now < due:
         yield Requeue(due)
         return
     gang = frozenset(record.gang)
-    going = [replica.pod for replica in state.those("restarting")]
+    going = [replica.pod for replica in run.those("restarting")]
     for pod in going:
         if pod is not None and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
-    if going or any(pod.uid in gang for pod in placement.of_this_run):
+    if going or any(pod.uid in gang for pod in run.pods):
         return
-    if state.now < state.before.until:
-        yield Requeue(state.before.until)
+    if run.now < run.until:
+        yield Requeue(run.until)
         return
-    for replica in state.those("returning"):
+    for replica in run.those("returning"):
         if replica.pod is None:
             yield CreatePod(replica.name, replica.role.name, replica.index, "Restart")
 

@@ -1,27 +1,117 @@
-"""Say what has become of each declared replica, in one word (`State`), by a table.
+"""Find the Pod of each declared replica, and say what has become of it in one word, by a table.
 
-The table maps what is in the replica's place, what was written down of it, and whether the run is
-restarting, to a state. Whether a loss brings the replica back follows from the policies of the
-operators (reference/et-operator.md 4.1, reference/training-operator.md 2.3 and 5.4).
+Pods are found by the name that the compiler gives them or, where others may follow a replica, by
+its rank; and only those of this run. The table maps what is in the replica's place, what was
+written down of it, and whether the run is restarting, to a state. Whether a loss brings the replica
+back follows from the policies of the operators (reference/et-operator.md 4.1,
+reference/training-operator.md 2.3 and 5.4).
 """
 
-from typing import Literal, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, get_args
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile.k8s.pod_state import PodState
-from etcompile.model import Job, Role
-from etcompile.model.run_record import ReplicaRecord, RunRecord
-from etcompile.watch.core.followers import exit_code, may_follow
-from etcompile.watch.core.listener import Before
-from etcompile.watch.core.placement import Cause, Placement, Replica, State
-from etcompile.watch.core.view import JobView, Timeouts
+from etcompile.model import Role
+from etcompile.model.run_record import NOTHING, ReplicaRecord, RunRecord
+from etcompile.model.supervision import is_supervised
+from etcompile.watch.core.followers import exit_code, may_follow, ranks
+from etcompile.watch.core.run import Cause, Replica, Run, State
+from etcompile.watch.core.view import JobView
+
+
+def placement(view: JobView, record: RunRecord, now: float) -> Run:
+    """Return a run with its Pods by their places."""
+    own = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
+    replicas = tuple(_replicas(view, own, record))
+    newest = max([pod.created for pod in own], default=0.0)
+    reading = {role.name for role in view.job.roles if role.additions.reads_hosts}
+    readers = tuple(
+        pod for pod in own if pod.role in reading and pod.phase == "Running" and not pod.deleting
+    )
+    if len(own) == sum(replica.pod is not None for replica in replicas):
+        return Run(view, now, record, replicas, (), newest, readers)  # most have no other Pods
+    names = {replica.name for replica in replicas}
+    names.update(pod.name for replica in replicas for pod in replica.others)
+    roles = {role.name: role for role in view.job.roles}
+    rank_of = {
+        role.pod_name(member): member.place
+        for role in view.job.roles
+        if role.recovery.relaunch
+        for member in role.members
+    }
+    batch, surplus, replaced = list[PodState](), list[PodState](), list[PodState]()
+    for pod in own:
+        role = roles.get(pod.role)
+        if role is not None and role.batch:
+            batch.append(pod)
+        elif role is not None and pod.name not in names:
+            # A Pod that has ended and can be followed blocks nothing, and its log says why.
+            (replaced if role.recovery.relaunch and pod.ended else surplus).append(pod)
+    astray = tuple(
+        pod
+        for pod in (own if rank_of else ())
+        if pod.rank is not None and rank_of.get(pod.name, pod.rank) != pod.rank
+    )
+    others = tuple(batch), tuple(surplus), tuple(replaced), astray
+    return Run(view, now, record, replicas, (), newest, readers, *others)
+
+
+def _replicas(view: JobView, own: Sequence[PodState], record: RunRecord) -> Iterator[Replica]:
+    spec_hash, pods, gone_pods = view.spec_hash, view.pods, view.gone
+    for role in view.job.roles:
+        if role.batch:
+            continue
+        supervised, role_name = is_supervised(view.job, role), role.name
+        if role.recovery.relaunch is None:
+            for member in role.members:
+                name = role.pod_name(member)
+                pod, gone = pods.get(name), None
+                if pod is None:
+                    gone = gone_pods.get(name)
+                    if gone is not None and gone.pod.spec_hash != spec_hash:
+                        gone = None
+                blocked = pod is not None and pod.spec_hash != spec_hash
+                yield Replica(
+                    role,
+                    member.index,
+                    (role_name, member.index or 0),
+                    name,
+                    None if blocked else pod,
+                    gone,
+                    blocked,
+                    supervised=supervised,
+                )
+            continue
+        for declared, member, of_rank in ranks(role, own, record):
+            name, number = role.pod_name(member), declared.place or 0
+            pod, gone = pods.get(name), gone_pods.get(name)
+            blocked = pod is not None and not (
+                pod.rank in (None, number) and pod.spec_hash == spec_hash
+            )
+            yield Replica(
+                role,
+                member.index,
+                (role_name, number),
+                name,
+                None if blocked else pod,
+                gone if pod is None and gone and gone.pod.spec_hash == spec_hash else None,
+                blocked,
+                rank=number,
+                follower=None if member is declared else member,
+                others=tuple(other for other in of_rank if other.name != name and not other.ended),
+                supervised=supervised,
+            )
+
+
+# What has become of each -------------------------------------------------------------------------
 
 _ANY: frozenset[Cause] = frozenset(get_args(Cause))
 _POLICIES: dict[str, frozenset[Cause]] = {
     "Always": _ANY,
-    # A kubelet lets a Pod that it is told to stop fail before it goes; one that is deleted by
-    # force just is not there any more (reference/et-operator.md 4.1).
+    # A kubelet that is told to stop a Pod lets it fail before it goes; one that is deleted by force
+    # just vanishes (reference/et-operator.md 4.1).
     "OnFailure": frozenset({"failed", "deleted", "vanished", "hung"}),
     "ExitCode": frozenset({"failed", "deleted", "vanished", "hung"}),
 }
@@ -49,7 +139,7 @@ def comes_back(role: Role, cause: Cause, pod: PodState | None) -> bool:
     if pod is not None and pod.stopped_by_queue:
         return True  # its queue has suspended the job, whatever its policy says of failures
     if cause == "failed" and pod is not None and pod.refused:
-        return True  # it never ran: the scheduler was wrong, or somebody was faster
+        return True  # it never ran: the scheduler was wrong, or another Pod was faster
     if cause not in _POLICIES.get(role.recovery.restart, ()):
         return False
     if cause == "succeeded":
@@ -63,8 +153,15 @@ def comes_back(role: Role, cause: Cause, pod: PodState | None) -> bool:
     return code is None or code in _RETRYABLE
 
 
-def why(role: Role, cause: Cause, pod: PodState | None) -> str:
+def described(run: Run, loss: Replica) -> str:
+    """Return which replica was lost first, and how: `bert-worker-1: exit code 1`."""
+    sentence = run.described(run, loss) if run.described is not None else None
+    return sentence or f"{loss.name}: {why(loss)}"
+
+
+def why(loss: Replica) -> str:
     """Describe a loss in a few words, those of `etcompile why`."""
+    role, cause, pod = loss.role, loss.cause or "failed", loss.last
     if cause != "failed" or pod is None:
         words = {
             "unknown": "its node is unreachable",
@@ -81,106 +178,76 @@ def why(role: Role, cause: Cause, pod: PodState | None) -> str:
         name = "" if own or not failure.container else f"container {failure.container} "
         return f"{name}{failure.in_words}"
     code = exit_code(role, pod)
-    said = pod.reason or next(iter(pod.reasons), "")
-    return said or ("failed" if code is None else f"exit code {code}")
+    reason = pod.reason or next(iter(pod.reasons), "")
+    return reason or ("failed" if code is None else f"exit code {code}")
 
 
-class RunState(Struct, frozen=True):
-    """What has become of a run: what the rules are asked about."""
-
-    placement: Placement
-    record: RunRecord  # with what was decided so far
-    now: float  # in seconds since 1970
-    replicas: tuple[Replica, ...]
-    before: Before
-
-    @property
-    def view(self) -> JobView:
-        """All that is known of the job."""
-        return self.placement.view
-
-    @property
-    def job(self) -> Job:
-        """The job."""
-        return self.placement.view.job
-
-    @property
-    def timeouts(self) -> Timeouts:
-        """How long the watcher waits."""
-        return self.placement.view.timeouts
-
-    def those(self, *states: State) -> list[Replica]:
-        """Return the replicas in any of these states."""
-        return [replica for replica in self.replicas if replica.state in states]
-
-    def new_losses(self, after: float | None = None) -> list[Replica]:
-        """Return the losses to decide about: their Pods have been gone `after` seconds."""
-        return [
-            loss
-            for loss in self.those("lost")
-            if self.now >= (loss.settled(self.timeouts) if after is None else loss.since + after)
-            or not loss.since
-        ]
-
-    def new_returns(self) -> list[Replica]:
-        """Return those of them that bring a replica back."""
-        return [loss for loss in self.new_losses() if loss.returns]
+_NOBODY: Mapping[int, ReplicaRecord] = {}
+_UNDECIDED: dict[str, Any] = {"cause": None, "last": None, "since": 0.0, "returns": False}
 
 
-def run_state(placement: Placement, before: Before, now: float) -> RunState:
-    """Say what has become of a run and each of its replicas."""
-    record, pruned = before.record, _pruned_until(placement.view)
+def judged(run: Run, *, again: bool = False) -> Run:
+    """Return a run with the state of each replica.
+
+    Args:
+        again: Only what is written down of losses has changed since.
+    """
+    record, pruned = run.record, _pruned_until(run.view)
     gang, restarting = frozenset(record.gang), record.phase == "Restarting"
-    judged = gang | before.lost
     replicas = []
-    for replica in placement.replicas:
-        written, pod = record.replica(replica.key), replica.pod
+    records = record.replicas
+    for known in run.replicas:
+        replica = known
+        if known.state == "there":
+            if again and not restarting:
+                replicas.append(known)
+                continue
+        else:
+            replica = structs.replace(known, state="there", **_UNDECIDED)
+        role, number = replica.key
+        written, pod = records.get(role, _NOBODY).get(number, NOTHING), replica.pod
         if (
             pod is not None
-            and (pod.phase == "Running" and not pod.deleting and pod.uid not in judged)
+            and (pod.phase == "Running" and not pod.deleting)
+            and pod.uid not in gang
+            and pod.uid not in run.lost
             and not (written.lost or written.completed or pod.exits)
         ):
-            replicas.append(replica)  # as most: it is there
-            continue
-        place = _place(replica, gang)
-        state = _state(replica, place, _written(replica, place, written), restarting=restarting)
-        if state is not None:
-            replicas.append(structs.replace(replica, state=state))
+            own = replica  # like most: it is there
+        elif state := _state(replica, gang, written, restarting=restarting):
+            own = structs.replace(replica, state=state)
         elif pod is not None:
-            replicas.append(_with_pod(placement, replica, pod, before))
+            own = _with_pod(run, replica, pod)
         else:
-            replicas.append(_without_pod(placement.view, replica, record, pruned))
-    if placement.restarts_together and any(own.was_deleted for own in replicas):
+            own = _without_pod(run, replica, pruned)
+        replicas.append(own)
+    if run.restarts_together and any(own.was_deleted for own in replicas):
         # Its peers fail because it goes, and a deletion is no failure.
         replicas = [
-            _lost(own, "deleted", own.last, record, own.since) if own.cause == "failed" else own
+            _lost(run, own, "deleted", own.last, own.since) if own.cause == "failed" else own
             for own in replicas
         ]
-    return RunState(placement, record, now, tuple(replicas), before)
+    troubled = tuple([replica for replica in replicas if replica.state != "there"])
+    return structs.replace(run, replicas=tuple(replicas), troubled=troubled)
 
 
-def _place(replica: Replica, gang: frozenset[str]) -> Place:
-    last = replica.pod or (replica.gone.pod if replica.gone else None)
-    if last is not None and last.uid in gang:
-        return "gang"
-    if replica.pod is not None:
-        return "pod"
-    if replica.blocked:
-        return "other"
-    return "gone" if replica.gone is not None else "nothing"
-
-
-def _written(replica: Replica, place: Place, written: ReplicaRecord) -> Written:
-    last = replica.pod or (replica.gone.pod if replica.gone else None)
-    if written.completed:
-        return "done"
-    if written.lost and (last is None or last.uid == written.lost):
-        return "left" if written.left else "returns"
-    return "seen" if written.seen or place == "pod" else "new"
-
-
-def _state(replica: Replica, place: Place, written: Written, *, restarting: bool) -> State | None:
+def _state(
+    replica: Replica, gang: frozenset[str], record: ReplicaRecord, *, restarting: bool
+) -> State | None:
     """Look a replica up in the table; None if its Pod has to be judged."""
+    last = replica.latest
+    place: Place = "gone" if replica.gone is not None else "nothing"
+    if last is not None and last.uid in gang:
+        place = "gang"
+    elif replica.pod is not None:
+        place = "pod"
+    elif replica.blocked:
+        place = "other"
+    written: Written = "seen" if record.seen or place == "pod" else "new"
+    if record.completed:
+        written = "done"
+    elif record.lost and (last is None or last.uid == record.lost):
+        written = "left" if record.left else "returns"
     match place, written, restarting:
         case "gang", _, _ if replica.pod is not None:
             return "restarting"
@@ -211,55 +278,52 @@ def _state(replica: Replica, place: Place, written: Written, *, restarting: bool
     return None
 
 
-def _with_pod(placement: Placement, replica: Replica, pod: PodState, before: Before) -> Replica:
+def _with_pod(run: Run, replica: Replica, pod: PodState) -> Replica:
     """Judge a replica by its Pod."""
-    record = before.record
     if pod.deleting and pod.due and replica.role.recovery.relaunch and not pod.held_by_queue:
         # A follower has another name, and need not wait for a node that does not answer. A queue,
         # though, counts the old Pod until it is gone, and would delete the new one as excess.
-        since = pod.due + placement.view.timeouts.verdict
-        return _lost(replica, "deleted", pod, record, since)
+        return _lost(run, replica, "deleted", pod, pod.due + run.timeouts.verdict)
     if pod.deleting:
         # Whatever its containers make of the signal is no failure of theirs
         # (reference/training-operator.md 7, defects 5 and 48).
         return replica
-    is_over = placement.restarts_together and dict(pod.exits).get(replica.role.template.main)
+    is_over = run.restarts_together and dict(pod.exits).get(replica.role.template.main)
     if pod.phase == "Failed" or is_over or (pod.phase == "Pending" and pod.refused):
         # Sidecars may go on. Or its preflight has sent it away, and its kubelet would ask again.
-        return _lost(replica, "failed", pod, record)
+        return _lost(run, replica, "failed", pod)
     ends: dict[str, Cause] = {"Succeeded": "succeeded", "Unknown": "unknown"}
     cause = ends.get(pod.phase)
     if cause is not None and comes_back(replica.role, cause, pod):
-        return _lost(replica, cause, pod, record)
-    return _lost(replica, "hung", pod, record) if pod.uid in before.lost else replica
+        return _lost(run, replica, cause, pod)
+    return _lost(run, replica, "hung", pod) if pod.uid in run.lost else replica
 
 
-def _without_pod(view: JobView, replica: Replica, record: RunRecord, pruned: float) -> Replica:
+def _without_pod(run: Run, replica: Replica, pruned: float) -> Replica:
     """Judge a replica by what was seen of its Pod before it went."""
-    gone = replica.gone
-    is_disrupted = gone is not None and (gone.pod.disrupted or gone.pod.phase == "Failed")
-    if view.superseded and not is_disrupted:
+    gone, view = replica.gone, run.view
+    if view.superseded and not (gone and (gone.pod.disrupted or gone.pod.phase == "Failed")):
         # Somebody took the Pod away to create that of the declared run.
         return structs.replace(replica, state="awaited")
     if gone is None:
-        return _lost(replica, "vanished", None, record, max(view.watched_since, pruned))
-    pod = gone.pod
-    if pod.deleting:
-        since = gone.at if pod.disrupted else max(gone.at, pruned)
-        return _lost(replica, "deleted", pod, record, since)
-    if pod.phase == "Failed" and record.replica(replica.key).lost != pod.uid:
-        return _lost(replica, "failed", pod, record, gone.at)
-    if pod.phase == "Succeeded":
-        return _lost(replica, "succeeded", pod, record, gone.at)
+        return _lost(run, replica, "vanished", None, max(view.watched_since, pruned))
+    pod, since = gone.pod, gone.at
     # By force, if it was seen to go; a list that does not have it says nothing of how it went.
-    return _lost(replica, "vanished" if gone.unseen else "erased", pod, record, gone.at)
+    cause: Cause = "vanished" if gone.unseen else "erased"
+    if pod.deleting:
+        cause, since = "deleted", since if pod.disrupted else max(since, pruned)
+    elif pod.phase == "Failed" and run.record.replica(replica.key).lost != pod.uid:
+        cause = "failed"
+    elif pod.phase == "Succeeded":
+        cause = "succeeded"
+    return _lost(run, replica, cause, pod, since)
 
 
 def _pruned_until(view: JobView) -> float:
     """Return until when a tool may be deleting Pods that Git no longer declares; 0 if none is.
 
-    Argo CD prunes before it applies (reference/gitops.md 1.1). Nothing tells that from a Pod that
-    somebody deleted, but that an evicted one carries a condition.
+    Argo CD prunes before it applies (reference/gitops.md 1.1). Only the condition of an evicted Pod
+    tells that from other deletions.
     """
     if not view.git_managed:
         return 0.0
@@ -270,14 +334,15 @@ def _pruned_until(view: JobView) -> float:
 
 
 def _lost(
-    replica: Replica, cause: Cause, pod: PodState | None, record: RunRecord, since: float = 0.0
+    run: Run, replica: Replica, cause: Cause, pod: PodState | None, since: float = 0.0
 ) -> Replica:
-    if replica.role.recovery.relaunch is not None:
-        returns = may_follow(replica, cause, pod, record)
+    recovery = replica.role.recovery
+    if recovery.relaunch is not None:
+        returns = may_follow(replica, cause, pod, run.record)
     else:
         returns = comes_back(replica.role, cause, pod) or (
             # Its Pod failed and is gone already: there is nothing to leave alone.
-            bool(since) and cause == "failed" and replica.role.recovery.comes_back != "policy"
+            bool(since) and cause == "failed" and recovery.comes_back != "policy"
         )
     return structs.replace(
         replica, state="lost", cause=cause, last=pod, since=since, returns=returns

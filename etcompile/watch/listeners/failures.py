@@ -1,8 +1,7 @@
 """Write down what a run fails of, in a log that outlives the Pods (`etcompile.causes`).
 
-It holds what ended before its time by itself, or because somebody ended it. Not what the watcher
-ends itself: of a gang that is restarted all Pods are deleted, and what their containers make of the
-signal says nothing.
+It holds what ended before its time, but not what the watcher ended itself: what containers make of
+the signal when a gang is restarted says nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,10 +20,11 @@ from etcompile.causes.log import (
 )
 from etcompile.k8s.objects import Object
 from etcompile.k8s.pod_state import PodState
-from etcompile.model.run_record import FAILURES, RunRecord
+from etcompile.model.run_record import FAILURES
 from etcompile.watch.core.actions import Count, Note, ReadLog
 from etcompile.watch.core.decide import silent_since
-from etcompile.watch.core.listener import Listener, Outcome
+from etcompile.watch.core.phase import begun
+from etcompile.watch.core.run import Listener, Run
 from etcompile.watch.core.view import JobView
 
 _LOSSES: Mapping[str, str] = {
@@ -34,10 +34,7 @@ _LOSSES: Mapping[str, str] = {
     "hung": "Stuck",
 }
 _PURPOSE = "end"
-_LINES, _BYTES = (
-    1000,
-    256 * 1024,
-)  # of the log of a command that has ended: those of the next epoch come after it
+_LINES, _BYTES = 1000, 256 * 1024  # of the end of a log, which may have the next epoch as well
 EVERY = 1.0
 """Seconds between two writes for failures alone. What is decided because of them is not delayed."""
 
@@ -51,21 +48,24 @@ def _observe(state: PodState, pod: Object, _before: PodState | None) -> PodState
     return structs.replace(state, failures=failures) if failures else state
 
 
-def _after(outcome: Outcome) -> Outcome:
-    view, now = outcome.view, outcome.now
-    known = read_log(view.notes)
-    failures = [*_of_pods(view, outcome.previous), *outcome.facts.get("reported", ())]
-    if outcome.before is not None:
-        failures += _of_losses(outcome, outcome.before.record)
-    log = known
+def log_of(run: Run) -> FailureLog | None:
+    """Return the log of a run, with what Pods, listeners and losses add; None if there is none."""
+    view = run.view
+    failures = [*_of_pods(run), *run.facts.get("reported", ()), *_of_losses(run)]
+    log = read_log(view.notes)
     if log is None or log.run != view.spec_hash or view.own_record is None:
         log = FailureLog(view.spec_hash) if failures else None
+    if log is None or not failures:
+        return log
+    visible = {pod.uid for pod in view.pods.values()}
+    visible |= {gone.pod.uid for gone in view.gone.values()}
+    return log.with_failures(failures, visible, run.now)
+
+
+def _after(run: Run) -> Run:
+    view, known, log = run.view, read_log(run.view.notes), log_of(run)
     if log is None:
-        return outcome
-    if failures:
-        visible = {pod.uid for pod in view.pods.values()}
-        visible |= {gone.pod.uid for gone in view.gone.values()}
-        log = log.with_failures(failures, visible, now)
+        return run
     ends = [reads[_PURPOSE] for reads in view.logs.values() if _PURPOSE in reads]
     lines = {end.of: end.lines or () for end in ends if end.failed or end.lines is not None}
     read = {
@@ -74,7 +74,7 @@ def _after(outcome: Outcome) -> Outcome:
         if failure.is_unread and failure.uid in lines
     }
     log = log.with_read(read) if read else log
-    before = {failure.uid for failure in known.failures} if known is not None else set()
+    before = {failure.uid for failure in (known.failures if known is not None else ())}
     counts = [
         Count("failures", 1, (failure.cause.name,))
         for failure in log.failures
@@ -82,40 +82,40 @@ def _after(outcome: Outcome) -> Outcome:
     ]
     due = float("inf")
     if log != known:
-        due = known.written + EVERY if known is not None else now
+        due = known.written + EVERY if known is not None else run.now
     written = log
-    return structs.replace(
-        outcome,
-        actions=(*outcome.actions, *counts, *_unread(log, view)),
-        notes={**outcome.notes, FAILURES: Note(lambda: log_text(written), due)},
-        facts={**outcome.facts, "failures": log},
+    return run.adding(
+        (*counts, *_unread(log, view)),
+        notes={**run.notes, FAILURES: Note(lambda: log_text(written), due)},
+        facts={**run.facts, "failures": log},
     )
 
 
-def _of_pods(view: JobView, record: RunRecord) -> Iterator[Failure]:
+def _of_pods(run: Run) -> Iterator[Failure]:
+    view, record = run.view, begun(run.view)
     gang = frozenset(record.gang)
-    begun = record.restarted_at if record.epoch else 0.0
+    began = record.restarted_at if record.epoch else 0.0
     for pod in (*view.pods.values(), *(gone.pod for gone in view.gone.values())):
         for failure in pod.failures if pod.spec_hash == view.spec_hash else ():
             # Those of a gang that is recreated are of the attempt before. So is what an epoch
             # begins for: that is learned before the kubelet says so, or after.
-            before = pod.uid in gang or (failure.at is not None and failure.at < begun)
+            before = pod.uid in gang or (failure.at is not None and failure.at < began)
             yield structs.replace(failure, attempt=max(0, record.attempt - before))
 
 
-def _of_losses(outcome: Outcome, record: RunRecord) -> Iterator[Failure]:
-    attempt, limit = record.attempt, outcome.view.job.run.lost_node_after
-    for loss in outcome.losses:
+def _of_losses(run: Run) -> Iterator[Failure]:
+    attempt, limit = run.attempt, run.job.run.lost_node_after
+    for loss in run.losses:
         reason, pod = _LOSSES.get(loss.cause or "", ""), loss.last
         if loss.cause == "hung" and loss.role.recovery.relaunch is None:
             reason = ""  # reported by `hangs`
         if not reason or (pod is not None and pod.failures):
             continue
         failure = Failure(loss.role.name, loss.number, loss.name, attempt=attempt)
-        at = loss.since or (pod.deletion_requested if pod is not None else 0.0) or outcome.now
+        at = loss.since or (pod.deletion_requested if pod is not None else 0.0) or run.now
         if pod is not None:
             silent = silent_since(pod)
-            late = limit is not None and (loss.since or outcome.now) >= silent + limit
+            late = limit is not None and (loss.since or run.now) >= silent + limit
             if pod.unreachable_since or (late and silent > 0):
                 reason = "NodeLost"
             failure = Failure(pod.role, pod.number, pod.name, attempt=attempt, node=pod.node)

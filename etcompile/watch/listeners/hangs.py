@@ -12,11 +12,9 @@ heartbeats, and duplicates a hung agent (reference/dlrover.md 4.2; 7, defect 13)
 from collections.abc import Iterator
 
 from etcompile.causes.log import Failure, tail_of
-from etcompile.model.run_record import RunRecord
 from etcompile.model.supervision import RESTART, notice
 from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, Requeue
-from etcompile.watch.core.listener import Before, Listener
-from etcompile.watch.core.placement import Placement, Replica
+from etcompile.watch.core.run import Listener, Replica, Run
 from etcompile.watch.listeners.silences import (
     PURPOSE,
     Silence,
@@ -33,33 +31,33 @@ AGAIN = 60.0
 _SPEAKERS = 8  # Pods of a run that is stuck of which the last line is kept
 
 
-def _before(placement: Placement, before: Before, now: float) -> Before:
-    if placement.job.run.stuck_after is None:
-        return before
-    if any(role.recovery.relaunch for role in placement.job.roles):
-        return _of_each(placement, before, now)
-    silence = silence_of(placement, before.record)
+def _before(run: Run) -> Run:
+    if run.job.run.stuck_after is None:
+        return run
+    if any(role.recovery.relaunch for role in run.job.roles):
+        return _of_each(run)
+    silence = silence_of(run)
     if silence is None:
-        return before
+        return run
     if not silence.is_stuck:
-        return before.adding(actions=[*_logs_to_read(silence, now)])
-    reported = (*before.facts.get("reported", ()), *_failures(silence, before.record))
-    return before.adding(
-        actions=[*_ended(silence, before.record, now), Requeue(now + AGAIN)],
-        facts={"hung": (silence.since, now), "reported": reported},
-        lost=before.lost | _lost(silence),
+        return run.adding(_logs_to_read(silence))
+    reported = (*run.facts.get("reported", ()), *_failures(silence))
+    return run.adding(
+        [*_ended(silence), Requeue(run.now + AGAIN)],
+        facts={**run.facts, "hung": (silence.since, run.now), "reported": reported},
+        lost=run.lost | _lost(silence),
     )
 
 
-def _of_each(placement: Placement, before: Before, now: float) -> Before:
-    """Say which replicas hang, where another one can follow each."""
-    lost, actions = set(), list[Action]()
-    for replica in placement.replicas:
-        due, pod = _silent_at(placement, before.record, replica), replica.pod
+def _of_each(run: Run) -> Run:
+    """Say which replicas hang, if another one can follow each."""
+    lost, actions, now = set(), list[Action](), run.now
+    for replica in run.replicas:
+        due, pod = _silent_at(run, replica), replica.pod
         if due is None or pod is None:
             continue
-        log = placement.view.log(pod.uid, PURPOSE)
-        if is_read(placement.view, pod, due):
+        log = run.view.log(pod.uid, PURPOSE)
+        if is_read(run.view, pod, due):
             lost.add(pod.uid)
             continue
         if log.lines is None:
@@ -68,48 +66,48 @@ def _of_each(placement: Placement, before: Before, now: float) -> Before:
             actions.append(to_read(pod, replica.role))
             due = now + AGAIN
         actions.append(Requeue(due))
-    return before.adding(actions=actions, lost=before.lost | lost)
+    return run.adding(actions, lost=run.lost | lost)
 
 
-def _silent_at(placement: Placement, record: RunRecord, replica: Replica) -> float | None:
+def _silent_at(run: Run, replica: Replica) -> float | None:
     """Return when a Pod will have been silent for too long, if it logs nothing more."""
-    pod, written = replica.pod, record.replica(replica.key)
-    limit = placement.job.run.stuck_after
+    pod, written = replica.pod, run.record.replica(replica.key)
+    limit = run.job.run.stuck_after
     if replica.role.recovery.relaunch is None or limit is None or pod is None:
         return None
     if pod.phase != "Running" or pod.deleting or pod.ending or pod.uid == written.lost:
         return None
-    if written.completed or pod.uid in record.gang:
+    if written.completed or pod.uid in run.record.gang:
         return None
-    return max(spoke(placement.view, pod), pod.ready_since or pod.created) + limit
+    return max(spoke(run.view, pod), pod.ready_since or pod.created) + limit
 
 
-def _logs_to_read(silence: Silence, now: float) -> Iterator[Action]:
-    placement, view = silence.placement, silence.placement.view
+def _logs_to_read(silence: Silence) -> Iterator[Action]:
+    view, now = silence.run.view, silence.run.now
     due = silence.since + silence.limit
     if now < due:
         yield Requeue(due)
         return
     first = max(silence.pods, key=lambda pod: spoke(view, pod))
     for pod in silence.pods if is_read(view, first, due) else [first]:
-        log, role = view.log(pod.uid, PURPOSE), placement.job.role(pod.role)
+        log, role = view.log(pod.uid, PURPOSE), view.job.role(pod.role)
         again = now >= log.at + AGAIN if log.lines is None else log.at < due
         if again and role is not None:
             yield to_read(pod, role)
     yield Requeue(now + AGAIN)
 
 
-def _ended(silence: Silence, record: RunRecord, now: float) -> Iterator[Action]:
+def _ended(silence: Silence) -> Iterator[Action]:
     """Yield what ends a run that is stuck where no Pod counts as lost for it."""
-    placement = silence.placement
+    run = silence.run
     quiet = f"no replica has logged anything for {silence.limit} s"
-    if placement.job.run.in_place is not None:
-        request = notice(record.epoch or 0, now, RESTART, quiet)
-        for own in speakers(placement):
+    if run.job.run.in_place is not None:
+        request = notice(run.record.epoch or 0, run.now, RESTART, quiet)
+        for own in speakers(run):
             yield PatchPod("notify", own.pod.name, own.pod.uid, request.text)
         yield EmitEvent("RunStuck", f"{quiet}: its commands are restarted", warning=True)
         return
-    for pod in placement.batch:  # a launcher, which its Job creates again
+    for pod in run.batch:  # a launcher, which its Job creates again
         yield DeletePod(pod.name, pod.uid, "Stuck")
         yield EmitEvent("RunStuck", f"{quiet}: deleted", pod.name, pod.uid, warning=True)
 
@@ -120,27 +118,27 @@ def _lost(silence: Silence) -> frozenset[str]:
     One of those that decide about the run: when it goes, its peers notice. Commands that run again
     in place need no Pod to go, and one that a Job of Kubernetes makes does not come back here.
     """
-    placement = silence.placement
-    deciding = placement.job.run.success.roles
-    if placement.job.run.in_place is not None:
+    run = silence.run
+    deciding = run.job.run.success.roles
+    if run.job.run.in_place is not None:
         return frozenset()
-    if any(pod.role in deciding for pod in placement.batch):
+    if any(pod.role in deciding for pod in run.batch):
         return frozenset()
-    pods = [replica.pod for replica in placement.replicas if replica.pod]
+    pods = [replica.pod for replica in run.replicas if replica.pod]
     own = [(pod.role not in deciding, number, pod.uid) for number, pod in enumerate(pods)]
     return frozenset([min(own)[2]] if own else ())
 
 
-def _failures(silence: Silence, record: RunRecord) -> Iterator[Failure]:
+def _failures(silence: Silence) -> Iterator[Failure]:
     """Yield the Pods that wrote within a minute before all fell silent, with their last lines."""
-    view = silence.placement.view
+    view, attempt = silence.run.view, silence.run.record.attempt
     last = max(spoke(view, pod) for pod in silence.pods)
     pods = [pod for pod in silence.pods if last and spoke(view, pod) >= last - 60.0]
     for pod in sorted(pods, key=lambda pod: spoke(view, pod))[:_SPEAKERS] or silence.pods[:1]:
-        line, uid = last_line(view, pod), f"{pod.uid}.{record.attempt}.Stuck"
+        line, uid = last_line(view, pod), f"{pod.uid}.{attempt}.Stuck"
         yield Failure(
             *(pod.role, pod.number, pod.name, uid),
-            attempt=record.attempt,
+            attempt=attempt,
             node=pod.node,
             at=spoke(view, pod),
             reason="Stuck",

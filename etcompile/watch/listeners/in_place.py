@@ -11,10 +11,8 @@ from msgspec import structs
 
 from etcompile.causes.log import Failure
 from etcompile.model.protocol import EPOCH
-from etcompile.model.run_record import RunRecord
 from etcompile.watch.core.actions import Action, Count, CreatePod, DeletePod, EmitEvent
-from etcompile.watch.core.listener import Before, End, Listener, Outcome, Restart
-from etcompile.watch.core.placement import Placement
+from etcompile.watch.core.run import End, Listener, Restart, Run
 from etcompile.watch.listeners.supervisors import (
     epoch_reports,
     failed_first,
@@ -25,18 +23,18 @@ from etcompile.watch.listeners.supervisors import (
 _MOST_IN_A_ROW = 10  # epochs that may fail soon; after half of them supervisors ask for new Pods
 
 
-def _before(placement: Placement, before: Before, now: float) -> Before:
-    in_place, record = placement.job.run.in_place, before.record
+def _before(run: Run) -> Run:
+    in_place, begun = run.job.run.in_place, run.record.epoch or 0
     if in_place is None:
-        return before
-    if record.epoch is None and record.phase == "Running":
-        record = structs.replace(record, epoch=0)
-    together, begun = in_place.mode == "together", record
-    learned = _of_all if together else _of_each
-    record, actions, failures = learned(placement, record, now)
-    actions += logs_to_read(placement, record, now)
+        return run
+    if run.record.epoch is None and run.record.phase == "Running":
+        run = structs.replace(run, record=structs.replace(run.record, epoch=0))
+    together, failures = in_place.mode == "together", list[Failure]()
+    run = (_of_all if together else _of_each)(run, failures)
+    actions = [*logs_to_read(run)]
     restart = end = None
-    for own, line in epoch_reports(placement, record):
+    record = run.record
+    for own, line in epoch_reports(run):
         current = record.epoch or 0 if together else record.replica(own.key).epoch
         if line.verb == "begins" or line.epoch < current:
             continue
@@ -44,7 +42,7 @@ def _before(placement: Placement, before: Before, now: float) -> Before:
             reason = "BackoffLimitExceeded" if line.at_limit else "PodFailed"
             message = line.why if together else f"{own.pod.name}: {line.why}"
             end = End(reason, message, final=together)
-        elif line.verb == "needs new Pods" and placement.job.run.together and restart is None:
+        elif line.verb == "needs new Pods" and run.job.run.together and restart is None:
             restart = Restart(line.why, counted=not line.is_deletion)
         elif line.verb == "needs new Pods" and not (together or own.role.batch or own.pod.deleting):
             actions.append(DeletePod(own.pod.name, own.pod.uid, "NeedsNewPod"))
@@ -52,20 +50,17 @@ def _before(placement: Placement, before: Before, now: float) -> Before:
         times = f"{record.restarts_in_a_row} times in a row"
         message = f"it was restarted {times}, and failed each time"
         end = End("RestartsInARow", message, final=True)
-    if new := max(0, (record.epoch or 0) - (begun.epoch or 0)):
+    if new := max(0, (record.epoch or 0) - begun):
         actions.append(Count("epochs", new))
-    facts = {"reported": tuple(failures)}
-    return before.adding(record=record, actions=actions, restart=restart, end=end, facts=facts)
+    facts = {**run.facts, "reported": tuple(failures)}
+    return run.adding(actions, restart=restart, end=end, facts=facts)
 
 
-_Learned = tuple[RunRecord, list[Action], list[Failure]]
-
-
-def _of_all(placement: Placement, record: RunRecord, now: float) -> _Learned:
-    actions: list[Action] = []
-    failures: list[Failure] = []
+def _of_all(run: Run, failures: list[Failure]) -> Run:
+    """Learn of the epochs of commands that restart together, and of the failures before them."""
+    record, actions = run.record, list[Action]()
     # The time of a line is better known from the log than from a termination message.
-    reports = sorted(epoch_reports(placement, record), key=lambda report: report[1].at)
+    reports = sorted(epoch_reports(run), key=lambda report: report[1].at)
     lines = {(line.epoch, line.verb): line for _, line in reversed(reports)}
     for line in sorted(lines.values(), key=lambda line: (line.epoch, line.verb != "begins")):
         if line.epoch < (record.epoch or 0) + (line.verb == "begins"):
@@ -73,8 +68,8 @@ def _of_all(placement: Placement, record: RunRecord, now: float) -> _Learned:
         if line.verb != "begins":
             record = structs.replace(record, restarts=max(record.restarts, line.restarts))
         else:
-            at, counted = line.at or now, max(0, line.restarts - record.restarts)
-            is_recent = at - record.restarted_at < placement.view.timeouts.forget
+            at, counted = line.at or run.now, max(0, line.restarts - record.restarts)
+            is_recent = at - record.restarted_at < run.timeouts.forget
             row = record.restarts_in_a_row if is_recent else 0
             record = structs.replace(
                 record,
@@ -86,21 +81,21 @@ def _of_all(placement: Placement, record: RunRecord, now: float) -> _Learned:
             )
             message = f"{line.why}: epoch {line.epoch} begins in the existing Pods"
             actions.append(EmitEvent("EpochBegins", message, warning=counted > 0))
-        failures += failed_first(placement, line, now)
-    return record, actions, failures
+        failures += failed_first(run, line)
+    return run.adding(actions, record=record)
 
 
-def _of_each(placement: Placement, record: RunRecord, now: float) -> _Learned:
-    actions: list[Action] = []
-    failures: list[Failure] = []
-    run = placement.job.run
-    for own, line in epoch_reports(placement, record):
+def _of_each(run: Run, failures: list[Failure]) -> Run:
+    """Learn of the epochs of commands that restart alone, and of the failures before them."""
+    record, actions = run.record, list[Action]()
+    restarts_job = run.job.run.restart == "OnFailure"
+    for own, line in epoch_reports(run):
         written, role, pod = record.replica(own.key), own.role, own.pod
         if line.epoch < written.epoch + (line.verb == "begins"):
             continue
         counted = max(0, line.restarts - written.restarts)
         # A role with a limit of its own leaves the restarts of the job for when that is reached.
-        whole = counted if run.restart == "OnFailure" and role.recovery.failures is None else 0
+        whole = counted if restarts_job and role.recovery.failures is None else 0
         restarts = max(written.restarts, line.restarts)
         changed = structs.replace(written, epoch=line.epoch, restarts=restarts)
         record = record.with_replicas({own.key: changed})
@@ -114,20 +109,20 @@ def _of_each(placement: Placement, record: RunRecord, now: float) -> _Learned:
                 record,
                 epoch=sum_of_all + line.epoch,
                 epoch_reason=reason,
-                restarted_at=line.at or now,
+                restarted_at=line.at or run.now,
             )
             message = f"{reason}: its command runs again in the same Pod"
             warning = counted > 0
             actions.append(EmitEvent("CommandRestarted", message, pod.name, pod.uid, warning))
-        failures += failed_first(placement, line, now)
-    return record, actions, failures
+        failures += failed_first(run, line)
+    return run.adding(actions, record=record)
 
 
-def _after(outcome: Outcome) -> Outcome:
+def _after(run: Run) -> Run:
     """Write the epoch and the restarts so far on the Pods that are created."""
-    in_place, record = outcome.placement.job.run.in_place, outcome.record
+    in_place, record = run.job.run.in_place, run.record
     if in_place is None or record.epoch is None:
-        return outcome
+        return run
 
     def numbered(actions: Iterable[Action]) -> Iterator[Action]:
         for action in actions:
@@ -139,7 +134,7 @@ def _after(outcome: Outcome) -> Outcome:
             else:
                 yield action
 
-    return structs.replace(outcome, actions=tuple(numbered(outcome.actions)))
+    return structs.replace(run, actions=tuple(numbered(run.actions)))
 
 
 LISTENER = Listener(

@@ -7,26 +7,23 @@ counted as done, and Kueue never looks after the group again if it vanishes. Whe
 Kueue finishes the group and lets them go (reference/gang-scheduling.md 4.5).
 """
 
-from msgspec import structs
-
 from etcompile.watch.core.actions import PatchPod
-from etcompile.watch.core.listener import Before, Listener, Outcome, Restart
-from etcompile.watch.core.placement import Placement
+from etcompile.watch.core.run import Listener, Restart, Run
 
 
-def _before(placement: Placement, before: Before, _now: float) -> Before:
-    view, record = placement.view, before.record
+def _before(run: Run) -> Run:
+    view, record = run.view, run.record
     if view.settings.gang != "kueue":
-        return before
+        return run
     # The Workload goes after its Pods; one that has finished would take the new ones.
     last = max((gone.at for gone in view.gone.values()), default=float("-inf"))
-    before = before.adding(until=last + view.timeouts.settle)
-    if before.restart is not None or record.phase == "Restarting":
-        return before
+    run = run.adding(until=last + view.timeouts.settle)
+    if run.restart is not None or record.phase == "Restarting":
+        return run
     gang = frozenset(record.gang)
     pods = [
         replica.pod
-        for replica in placement.replicas
+        for replica in run.replicas
         if replica.pod is not None and not replica.pod.queued_alone
         if not record.replica(replica.key).completed
         if replica.pod.uid not in gang and replica.pod.uid != record.replica(replica.key).lost
@@ -35,24 +32,24 @@ def _before(placement: Placement, before: Before, _now: float) -> Before:
     for pod in pods:
         if pod.left_out_by_queue:
             message = f"{pod.name}: Kueue had finished its group"
-            return before.adding(restart=Restart(message, counted=False))
+            return run.adding(restart=Restart(message, counted=False))
     if all(pod.deleting for pod in pods):
-        return before  # Kueue ends the group by itself
+        return run  # Kueue ends the group by itself
     for pod in pods:
         # Kueue would delete another Pod as one too many. The Pods come back in another Workload,
         # which Kueue makes once those of this one are gone.
         if pod.held_by_queue and pod.deleting and pod.phase == "Succeeded":
             why = "it ended with exit code 0 when it was deleted, so Kueue counts it as done"
-            return before.adding(restart=Restart(f"{pod.name}: {why}", counted=False))
-    return before
+            return run.adding(restart=Restart(f"{pod.name}: {why}", counted=False))
+    return run
 
 
-def _after(outcome: Outcome) -> Outcome:
+def _after(run: Run) -> Run:
     """Release the Pods that are being deleted, and that nothing but Kueue's finalizer keeps."""
-    view = outcome.view
+    view = run.view
     held = [pod for pod in view.pods.values() if pod.held_by_queue and pod.deleting]
     if not held:
-        return outcome
+        return run
     at_work = {
         pod.spec_hash for pod in view.pods.values() if pod.node and not (pod.ended or pod.deleting)
     }
@@ -61,7 +58,7 @@ def _after(outcome: Outcome) -> Outcome:
         for pod in held
         if not pod.node or (pod.phase == "Failed" and pod.spec_hash in at_work)
     ]
-    return structs.replace(outcome, actions=(*outcome.actions, *released))
+    return run.adding(released)
 
 
 LISTENER = Listener(before=_before, after=_after)

@@ -9,21 +9,21 @@ from msgspec import structs
 from etcompile.causes.causes import OTHER_NODE_WANTED
 from etcompile.causes.log import FailureLog, avoided_nodes, read_log
 from etcompile.watch.core.actions import Action, CreatePod, EmitEvent
-from etcompile.watch.core.listener import Listener, Outcome
+from etcompile.watch.core.run import Listener, Run
 
 
-def _after(outcome: Outcome) -> Outcome:
-    run, log = outcome.view.job.run, outcome.facts.get("failures")
-    limit = run.avoid_nodes_after
-    watches = limit is not None or outcome.view.job.preflight is not None
+def _after(run: Run) -> Run:
+    policy, log = run.job.run, run.facts.get("failures")
+    limit = policy.avoid_nodes_after
+    watches = limit is not None or run.job.preflight is not None
     if not watches or not isinstance(log, FailureLog):
-        return outcome
+        return run
     nodes = avoided_nodes(log, limit)
-    before = read_log(outcome.view.notes)
+    before = read_log(run.view.notes)
     known = avoided_nodes(before, limit) if before is not None and before.run == log.run else ()
     actions: list[Action] = [
         structs.replace(action, away_from=nodes) if isinstance(action, CreatePod) else action
-        for action in outcome.actions
+        for action in run.actions
     ]
     for node in (node for node in nodes if node not in known):
         causes = ", ".join(
@@ -35,7 +35,7 @@ def _after(outcome: Outcome) -> Outcome:
             why = "a preflight check rejected it for a Pod of this run"
         message = f"recreated Pods avoid the node {node}: {why}"
         actions.append(EmitEvent("NodeAvoided", message, warning=True))
-    return structs.replace(outcome, actions=tuple(actions))
+    return structs.replace(run, actions=tuple(actions))
 
 
 LISTENER = Listener(after=_after)

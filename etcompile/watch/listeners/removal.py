@@ -8,7 +8,7 @@ again what has expired. An Event says so.
 from msgspec import structs
 
 from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, RemoveJob, Requeue
-from etcompile.watch.core.listener import Listener, Outcome
+from etcompile.watch.core.run import Listener, Run
 
 _NO_EFFECT = (
     "ttlSecondsAfterFinished has no effect: the tool that syncs Git would recreate what the "
@@ -16,17 +16,16 @@ _NO_EFFECT = (
 )
 
 
-def _after(outcome: Outcome) -> Outcome:
-    view, record = outcome.view, outcome.record
+def _after(run: Run) -> Run:
+    view, record = run.view, run.record
     ttl = view.job.run.ttl
     if ttl is None or record.finished is None or not record.ended:
-        return outcome
+        return run
     # Whoever was applied after the end has the same time: nothing new expires at once.
-    pods = [*outcome.placement.of_this_run]
-    newest = max((pod.created for pod in pods), default=0.0)
-    due = max(record.finished, newest, view.declared_at or 0.0) + ttl
+    pods = [*run.pods]
+    due = max(record.finished, run.newest, view.declared_at or 0.0) + ttl
     actions: list[Action] = []
-    if outcome.now < due:
+    if run.now < due:
         actions.append(Requeue(due))
     elif view.git_managed:
         if not record.expired:
@@ -36,7 +35,7 @@ def _after(outcome: Outcome) -> Outcome:
         actions += (DeletePod(pod.name, pod.uid, "Expired") for pod in pods if not pod.deleting)
     else:
         actions.append(RemoveJob())
-    return structs.replace(outcome, record=record, actions=(*outcome.actions, *actions))
+    return run.adding(actions, record=record)
 
 
 LISTENER = Listener(after=_after)

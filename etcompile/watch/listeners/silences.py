@@ -9,9 +9,8 @@ from msgspec import Struct
 from etcompile.k8s.objects import seconds
 from etcompile.k8s.pod_state import PodState
 from etcompile.model import Role
-from etcompile.model.run_record import RunRecord
 from etcompile.watch.core.actions import ReadLog
-from etcompile.watch.core.placement import Placement
+from etcompile.watch.core.run import Run
 from etcompile.watch.core.view import JobView
 from etcompile.watch.listeners.supervisors import supervised
 
@@ -21,7 +20,7 @@ PURPOSE = "activity"
 class Silence(Struct, frozen=True):
     """A run that is at work, and how long nobody of it has written anything."""
 
-    placement: Placement
+    run: Run
     limit: int  # seconds of silence after which it is stuck
     pods: tuple[PodState, ...]
     since: float  # when the last of them wrote something or began, in seconds since 1970
@@ -30,16 +29,16 @@ class Silence(Struct, frozen=True):
     def is_stuck(self) -> bool:
         """Whether it has been silent for too long, as of when the logs were last read."""
         due = self.since + self.limit
-        return all(is_read(self.placement.view, pod, due) for pod in self.pods)
+        return all(is_read(self.run.view, pod, due) for pod in self.pods)
 
 
-def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
+def silence_of(run: Run) -> Silence | None:
     """Return how long a run has been silent; None without a limit, or if not all are at work."""
-    view, job = placement.view, placement.job
+    view, job, record = run.view, run.job, run.record
     limit = job.run.stuck_after
     if limit is None or record.phase != "Running":
         return None
-    commands = {own.pod.uid for own in supervised(placement)}
+    commands = {own.pod.uid for own in supervised(run)}
 
     def runs(pod: PodState) -> bool:
         # A command that is between two epochs has nothing to say.
@@ -47,14 +46,14 @@ def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
         return ready and pod.phase == "Running" and not pod.deleting and not pod.ending
 
     pods = []
-    for replica in placement.replicas:
+    for replica in run.replicas:
         written = record.replica(replica.key)
         if written.completed or written.left:
             continue
         if replica.pod is None or not runs(replica.pod) or replica.pod.uid == written.lost:
             return None
         pods.append(replica.pod)
-    batch = [pod for pod in placement.batch if not pod.ended]
+    batch = [pod for pod in run.batch if not pod.ended]
     pods += batch
     if not pods or not all(map(runs, batch)):
         return None
@@ -62,9 +61,7 @@ def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
     begun = (max(pod.ready_since or 0.0, pod.created, spoke(view, pod)) for pod in pods)
     failed = (replica.failed_at for _, replica in record.every_replica())
     requested = (pod.notice.at for pod in pods if pod.notice.is_restart)
-    return Silence(
-        placement, limit, tuple(pods), max(*begun, *failed, *requested, record.restarted_at)
-    )
+    return Silence(run, limit, tuple(pods), max(*begun, *failed, *requested, record.restarted_at))
 
 
 def spoke(view: JobView, pod: PodState) -> float:

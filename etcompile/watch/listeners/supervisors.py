@@ -10,7 +10,7 @@ from etcompile.k8s import pods
 from etcompile.k8s.objects import Object, seconds, timestamp
 from etcompile.k8s.pod_state import PodState
 from etcompile.model import Role
-from etcompile.model.run_record import ReplicaKey, RunRecord
+from etcompile.model.run_record import ReplicaKey
 from etcompile.model.supervision import (
     UNSUPERVISED,
     UNSUPERVISED_EVENT,
@@ -19,7 +19,7 @@ from etcompile.model.supervision import (
     first_replica,
 )
 from etcompile.watch.core.actions import Action, EmitEvent, ReadLog, Requeue
-from etcompile.watch.core.placement import Placement
+from etcompile.watch.core.run import Run
 from etcompile.watch.core.view import LogRead
 
 _PURPOSE = "epochs"
@@ -38,29 +38,29 @@ class Supervised(Struct, frozen=True):
     pod: PodState
 
 
-def supervised(placement: Placement) -> list[Supervised]:
+def supervised(run: Run) -> list[Supervised]:
     """Return the Pods whose commands restart in place, those of a Job of Kubernetes included."""
-    in_place = placement.job.run.in_place
+    in_place = run.job.run.in_place
     if in_place is None:
         return []  # most jobs
     own = [
         Supervised(replica.role, replica.key, replica.pod)
-        for replica in placement.replicas
+        for replica in run.replicas
         if replica.supervised and replica.pod is not None
     ]
-    for pod in placement.batch:
-        role = placement.job.role(pod.role)
+    for pod in run.batch:
+        role = run.job.role(pod.role)
         if role is not None and role.name in in_place.roles:
             own.append(Supervised(role, (role.name, pod.index or 0), pod))
     return own
 
 
-def speakers(placement: Placement) -> list[Supervised]:
+def speakers(run: Run) -> list[Supervised]:
     """Return whose supervisors speak for the run: the first replica, or all that restart alone."""
-    first = first_replica(placement.job)
+    first = first_replica(run.job)
     return [
         own
-        for own in supervised(placement)
+        for own in supervised(run)
         if first is None or (own.role.name, own.pod.index) == (first[0].name, first[1].index)
     ]
 
@@ -76,29 +76,28 @@ def observe(state: PodState, pod: Object, _before: PodState | None) -> PodState:
     return structs.replace(state, epochs=tuple(lines)) if lines else state
 
 
-def epoch_reports(
-    placement: Placement, record: RunRecord
-) -> Iterator[tuple[Supervised, EpochLine]]:
+def epoch_reports(run: Run) -> Iterator[tuple[Supervised, EpochLine]]:
     """Yield the lines about epochs of the Pods that are there, each Pod's in order."""
-    gang = frozenset(record.gang)
-    for own in supervised(placement):
+    gang = frozenset(run.record.gang)
+    for own in supervised(run):
         if own.pod.uid not in gang:
-            read = (line.partition(" ") for line in _log(placement, own.pod).lines or ())
+            read = (line.partition(" ") for line in _log(run, own.pod).lines or ())
             lines = (epoch_line(text, seconds(time) or 0.0) for time, _, text in read)
             for line in (*own.pod.epochs, *filter(None, lines)):
                 yield own, line
 
 
-def logs_to_read(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
+def logs_to_read(run: Run) -> Iterator[Action]:
     """Yield the logs to be read for what they say of epochs, and when to look again."""
+    record, now = run.record, run.now
     if record.phase != "Running":
         return
-    running = [own for own in speakers(placement) if own.pod.phase == "Running"]
+    running = [own for own in speakers(run) if own.pod.phase == "Running"]
     every = _EVERY * max(1.0, len(running) / _READ_IN_TURN)
-    together = first_replica(placement.job) is not None
+    together = first_replica(run.job) is not None
     begun = timestamp(record.restarted_at) if together and record.restarted_at else ""
     for role, pod in ((own.role, own.pod) for own in running if not own.pod.deleting):
-        log = _log(placement, pod)
+        log = _log(run, pod)
         due = log.at + (_AFTER_FAILURE if log.failed else every)
         if now >= due:
             since = log.until or begun
@@ -113,20 +112,20 @@ def logs_to_read(placement: Placement, record: RunRecord, now: float) -> Iterato
                 yield EmitEvent(UNSUPERVISED_EVENT, why, pod.name, pod.uid, warning=True, once=True)
 
 
-def _log(placement: Placement, pod: PodState) -> LogRead:
-    return placement.view.log(pod.uid, _PURPOSE)
+def _log(run: Run, pod: PodState) -> LogRead:
+    return run.view.log(pod.uid, _PURPOSE)
 
 
-def failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator[Failure]:
+def failed_first(run: Run, line: EpochLine) -> Iterator[Failure]:
     """Yield the failure for which an epoch ended, if its replica is there."""
     name, index, code = line.failed_first or ("", 0, 0)
     ended = line.epoch - 1 if line.verb == "begins" else line.epoch
-    for member in (own for own in supervised(placement) if own.key == (name, index)):
+    for member in (own for own in supervised(run) if own.key == (name, index)):
         pod = member.pod
         replaced = bool(line.at) and pod.created > line.at
         facts: dict[str, Any] = {
             "attempt": ended,
-            "at": line.at or now,
+            "at": line.at or run.now,
             "node": "" if replaced else pod.node,
             "container": member.role.template.main,
             "signal": code - 128 if 128 < code < 160 else 0,

@@ -17,7 +17,7 @@ from etcompile.k8s.objects import Object
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.run_record import TIMELINE, RunRecord
 from etcompile.watch.core.actions import Note
-from etcompile.watch.core.listener import Listener, Outcome
+from etcompile.watch.core.run import Listener, Run
 from etcompile.watch.core.view import JobView
 
 
@@ -48,14 +48,14 @@ def _observe(state: PodState, pod: Object, before: PodState | None) -> PodState:
     return structs.replace(state, spans=spans) if spans else state
 
 
-def _after(outcome: Outcome) -> Outcome:
+def _after(run: Run) -> Run:
     def text() -> str:
         """Compute it only if the record is written: a run may have thousands of Pods."""
-        hung = outcome.facts.get("hung")
-        known = timeline(outcome.view, outcome.record, outcome.now, hung)
+        hung = run.facts.get("hung")
+        known = timeline(run.view, run.record, run.now, hung)
         return timeline_text(known) if known is not None else ""
 
-    return structs.replace(outcome, notes={**outcome.notes, TIMELINE: Note(text)})
+    return structs.replace(run, notes={**run.notes, TIMELINE: Note(text)})
 
 
 LISTENER = Listener(observe=_observe, after=_after)

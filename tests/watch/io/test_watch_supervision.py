@@ -8,7 +8,7 @@ from msgspec import structs
 from watched import QUICK, eventually, training_job
 
 from etcompile.model.protocol import SPEC_HASH
-from etcompile.watch.core.ledger import Memory
+from etcompile.watch.core.ledger import JobMemory
 from etcompile.watch.core.reports import JsonFormatter, say
 
 UNSUPERVISED = "etcompile_watch_unsupervised"
@@ -86,31 +86,26 @@ def test_log_as_json_has_a_field_for_each_fact(caplog):
 
 def test_ledger_reports_each_fact_once_and_forgets_what_is_resolved():
     now = [0.0]
-    memory = Memory(clock=lambda: now[0])
-    ledger = memory.of(("ml", "bert"))
-    assert ledger.is_news("failure", "a")
-    assert ledger.is_news("failure", "b")
-    assert not ledger.is_news("failure", "a")
+    ledger = JobMemory(clock=lambda: now[0])
+    assert ledger.is_new("failure", "a")
+    assert ledger.is_new("failure", "b")
+    assert not ledger.is_new("failure", "a")
     for number in range(10_000):
-        ledger.is_news("stranger", str(number))
-    assert ledger.is_news("stranger", "0")  # too many to remember each
+        ledger.is_new("stranger", str(number))
+    assert ledger.is_new("stranger", "0")  # too many to remember each
     assert ledger.supervised() == 0.0
     assert ledger.supervised() is None
     assert ledger.unsupervised("NameTaken")
     now[0] = 5.0
     assert not ledger.unsupervised("NameTaken")
     assert ledger.unsupervised("Refused")
-    assert memory.unsupervised() == {"Refused": 1}
     assert ledger.supervised() == 5.0
-    assert memory.unsupervised() == {"Refused": 0}  # a series that vanishes ends no alert
     ledger.failed(("create", "bert-worker-0"))
     now[0] = 100.0
     assert ledger.wait() is None, "it may be sent again"
     assert ledger.is_refused, "and nobody has accepted it yet"
     ledger.succeeded(("create", "bert-worker-0"))
     assert not ledger.is_refused
-    assert memory.forget(("ml", "bert")) is ledger
-    assert memory.jobs() == {}
 
 
 # Its ConfigMaps ----------------------------------------------------------------------------------
@@ -186,4 +181,6 @@ def test_record_that_cannot_be_written_is_reported(place, watching, change):
     assert running.value(UNSUPERVISED, reason="Refused") == 1
     place.cluster.delete(maps, "bert-etcompile-status")
     eventually(lambda: place.record().get("phase") == "Running", 40)
-    eventually(lambda: not running.value(UNSUPERVISED, reason="Refused"))
+    # A series that vanishes ends no alert.
+    series = running.watcher.metrics.registry.get_sample_value
+    eventually(lambda: series(UNSUPERVISED, {"reason": "Refused"}) == 0.0)
