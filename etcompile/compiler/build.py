@@ -43,7 +43,6 @@ class JobObjects(Struct, frozen=True):
     """The objects of one job, or those that belong to none.
 
     Args:
-        name: The job; None for other objects of the input.
         objects: Kubernetes objects, JSON, in the order in which they are applied.
         sources: The files of the job and of what an overlay changed in it, independent of the
             working directory; not those of its scale intents.
@@ -53,7 +52,6 @@ class JobObjects(Struct, frozen=True):
         deciding: Sets of names of Pods, or of Jobs that create them: the run has succeeded when
             all of one set have.
         needs: What the cluster must have for the job's gang, for messages.
-        run: The ID of the run of its Pods; None if they have none.
         elastic: The fewest replicas of each role that scales.
         listed: The roles whose Pods are on a host list that changes.
     """

@@ -147,9 +147,6 @@ def filled(
     return tuple(whole), problems
 
 
-# Encrypted key pairs ------------------------------------------------------------------------------
-
-
 def _last_output(folder: Path) -> tuple[dict[tuple[str, str], Document], list[str]]:
     documents: dict[tuple[str, str], Document] = {}
     damaged = []
@@ -269,9 +266,6 @@ def _scope(annotations: Mapping[str, Any]) -> str:
 
 def _annotations(value: Object) -> Mapping[str, Any]:
     return mapping_at(value, ("metadata", "annotations"))
-
-
-# The parameters of a vault ------------------------------------------------------------------------
 
 
 def _pattern(file: str, limits: Limits, place: Location | None) -> KeySource:

@@ -215,9 +215,6 @@ class _Unlocated(Struct, frozen=True):
         return Location("job.yaml")
 
 
-# Limits -------------------------------------------------------------------------------------------
-
-
 def _check_numbers(value: Any) -> None:
     """Refuse numbers that no clock, no counter and no object of Kubernetes can hold."""
     parts = value.values() if isinstance(value, Mapping) else value

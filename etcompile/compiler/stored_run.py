@@ -161,7 +161,6 @@ class StoredRun:
 
     Attributes:
         tracking: The marks of the tool that declares the ConfigMap.
-        text: The job, as it is written there.
         namespace: The namespace of the ConfigMap, whatever the job says.
     """
 

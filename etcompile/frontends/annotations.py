@@ -150,8 +150,6 @@ def unused_annotation(
     return unused(place, f"annotation {name}", reason, advice)
 
 
-# Recovery -----------------------------------------------------------------------------------------
-
 RESTART = f"{PREFIX}restart"
 TOGETHER = f"{PREFIX}restart-together"
 """The annotation with which a failed replica restarts all, in new Pods."""

@@ -39,8 +39,7 @@ class Operator(Struct, frozen=True):
     """The operator that runs jobs of a kind.
 
     Args:
-        namespace: The namespace of its default installation.
-        deployment: The Deployment of that installation.
+        deployment: The Deployment of its default installation.
         skips_deleted: It ignores a job that is being deleted, so it need not be stopped while the
             job's objects lose their owner.
         workers: The path of the running workers' names in the status; empty if the spec has them.
@@ -69,7 +68,6 @@ class Kind(Struct, frozen=True):
     The documents that its methods take need not be valid.
 
     Args:
-        api_version: `group/version`.
         schema: Its JSON Schema: a file name in `schemas/`, or a path.
         lower: Turn a valid document into a job or an intent, except for what all kinds share.
         annotations: Those of its documents that only this kind reads.

@@ -181,8 +181,6 @@ _OPTIONS: Mapping[str, Mapping[str, int | None]] = {
 }
 
 
-# What a command line runs -------------------------------------------------------------------------
-
 LAUNCHERS = ("horovodrun", "mpirun", "mpiexec", "deepspeed", "torchrun")
 _LEAST = ("--min-np", "--min-num-proc")
 

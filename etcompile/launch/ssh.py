@@ -117,9 +117,6 @@ def _is_for_ssh(name: object, port: int) -> bool:
     return "ssh" in str(name).lower() or port % 100 == 22
 
 
-# Words ------------------------------------------------------------------------------------------
-
-
 def _of_client(command: Command) -> Iterator[int]:
     words = [word.text for word in command.words]
     if command.program in ("ssh", "pdsh"):

@@ -196,9 +196,6 @@ def relocated(
     return structs.replace(document, data=dict(data), origin=places, path=())
 
 
-# Loading -----------------------------------------------------------------------------------------
-
-
 Input = str | os.PathLike[str] | Mapping[str, Any] | Document
 """A path as on the command line, a mapping, or a loaded document."""
 
@@ -403,9 +400,6 @@ def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Load
     if reading.broken or any(diagnostic.code == codes.TOO_MANY_DOCUMENTS for diagnostic in more):
         return Loaded((), problems, comments)
     return Loaded(tuple(documents), problems, comments)
-
-
-# Objects --------------------------------------------------------------------------------------
 
 
 class _Node(Struct, frozen=True):

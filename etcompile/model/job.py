@@ -35,7 +35,6 @@ class Bounds(Struct, frozen=True):
 
     Args:
         origin: Where `minReplicas` and `maxReplicas` are set, if not next to `replicas`.
-        names: The fields of the minimum and the maximum, for messages.
         quorum: How many replicas a run needs before it can begin; None for the minimum.
         count: What the kind calls the number of replicas, if not `replicas`, and where it is set.
         others: Replicas of other roles that this number includes: a launcher that is a node.
@@ -152,7 +151,7 @@ class Volume(Struct, frozen=True):
 
 
 class Mount(Struct, frozen=True):
-    """Where a container sees a volume."""
+    """The path of a volume in a container."""
 
     volume: str
     path: str
@@ -187,7 +186,7 @@ class Resident(Struct, frozen=True):
 
 
 class Gate(Struct, frozen=True):
-    """What a role waits for before its main container starts.
+    """The condition that a role awaits before its main container starts.
 
     Args:
         hosts: The file inside the gate's container with the hosts, one at the start of a line.
@@ -302,7 +301,7 @@ class PodTemplate(Struct, frozen=True):
 
 
 class Naming(Struct, frozen=True):
-    """What the replicas of a role and their Pods are called.
+    """The names of a role's replicas and their Pods.
 
     Args:
         stem: The name of its hosts without the index: `mnist-worker`.
@@ -339,7 +338,7 @@ class RoleLabels(Struct, frozen=True):
 
 
 class PodAdditions(Struct, frozen=True):
-    """What the Pods of a role get in addition to their template.
+    """The additions to the template of a role's Pods.
 
     Args:
         env: Added to the main container; replaces an entry of the same name.
@@ -364,7 +363,7 @@ class PodAdditions(Struct, frozen=True):
 
 
 class Recovery(Struct, frozen=True):
-    """What happens when a replica of a role ends or fails.
+    """The consequences of a replica's end or failure.
 
     Args:
         restart: Which failed replicas are replaced: Always, OnFailure, ExitCode or Never.
@@ -398,7 +397,6 @@ class Role(Struct, frozen=True):
     """Replicas that run the same template: launcher, worker, parameter server.
 
     Args:
-        ports: Ports of each replica's Service; none means no Service.
         anchored: How many of the lowest indexes scaling in must leave alone, and why.
     """
 
@@ -516,7 +514,7 @@ class SshCredentials(Struct, frozen=True):
 
 
 class ClusterAccess(Struct, frozen=True):
-    """What a role's Pods may do with the Kubernetes API.
+    """The rights of a role's Pods in the Kubernetes API.
 
     Args:
         create_account: The ServiceAccount belongs to the job; otherwise it already exists.
@@ -593,7 +591,7 @@ class Preflight(Struct, frozen=True):
 
 
 class RunPolicy(Struct, frozen=True):
-    """What happens around a run; the watcher acts on it.
+    """The policies of a run, on which the watcher acts.
 
     Args:
         restart: Restart the whole job when it fails: `OnFailure` or `Never`.
@@ -643,7 +641,7 @@ class SharedService(Struct, frozen=True):
 
 
 class GangOperator(Struct, frozen=True):
-    """What the operator of a kind does when it creates a gang of a job's Pods.
+    """How the operator of a kind creates a gang of a job's Pods.
 
     The default is for kinds whose operators create no gangs.
 
@@ -663,7 +661,7 @@ class GangOperator(Struct, frozen=True):
 
 
 class Gang(Struct, frozen=True):
-    """What a job asks of a gang scheduler, which starts all of its Pods or none.
+    """The requirements of a job for a gang scheduler, which starts all of its Pods or none.
 
     Which scheduler that is, if any, depends on the cluster and not on the job: it is a setting.
 
@@ -696,9 +694,7 @@ class Job(Struct, frozen=True):
     """A training job.
 
     Args:
-        roles: Its roles, in the order in which they start.
         selector: Labels that all its Pods share, and no other Pod in the namespace has.
-        slots: Processes per worker.
         document: The normalised document that it can be compiled from again.
         identity: What identifies a run: the document without anything that scaling changes.
         names_namespace: What in the output must name the namespace, if anything must.

@@ -30,7 +30,7 @@ class Decider(Struct, frozen=True):
 
 
 class Completion(Struct, frozen=True):
-    """Whether a run is complete, and the replicas that decided it."""
+    """The end of a run, and the replicas that decided it."""
 
     end: End
     why: str = ""

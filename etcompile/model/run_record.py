@@ -68,7 +68,7 @@ class RestartHistory(Struct, frozen=True, omit_defaults=True):
 
 
 class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
-    """What is recorded of a replica.
+    """The record of a replica.
 
     Args:
         lost: The UID of the last Pod whose loss was decided about; `UNKNOWN` if nobody saw it go.
@@ -143,20 +143,19 @@ class _Run(Struct, frozen=True, omit_defaults=True):
 
 
 class RunRecord(_Run, frozen=True):
-    """What the watcher has decided about a run.
+    """The decisions of the watcher about a run.
 
     Args:
-        run: The run's spec hash.
         reason: Why it has this phase, in one word; empty while nothing happens.
         started: When its first Pod was created, in seconds since 1970; reset by each restart.
         restarts: How often all of its Pods were replaced together, or their commands restarted.
         restarted_at: When that was last, or when the last epoch began.
-        replaced: Of each role, how many Pods failed and were replaced.
+        replaced: By role, how many Pods failed and were replaced.
         gang: The UIDs of the Pods that went for the last restart or suspension: none comes back
             before all are gone.
         launcher: The UID of the launcher that knows hosts by other names.
         leaving: Workers that are no longer part of the job, by the names of their Pods.
-        numbers: Of each role whose replicas have successors, the highest number so far.
+        numbers: By role whose replicas have successors, the highest number so far.
         unreachable: The UIDs of Pods that were reported to block others: their nodes do not
             answer, or they belong to another run and occupy the names of this one.
         config: The UID of the `J-etcompile` that declares the run.
@@ -164,7 +163,7 @@ class RunRecord(_Run, frozen=True):
         epoch: The epoch of its commands, if they restart in place, or how many epochs single
             replicas have begun. None before the run has been Running.
         epoch_reason: Why that epoch began, in a sentence.
-        replicas: Of each role, by number, the replicas to which something has happened.
+        replicas: By role and number, the replicas to which something has happened.
     """
 
     replicas: dict[str, dict[int, ReplicaRecord]] = field(default_factory=dict)
@@ -200,8 +199,6 @@ class RunRecord(_Run, frozen=True):
             for number, replica in members.items():
                 yield (role, number), replica
 
-
-# In J-status -----------------------------------------------------------------------------------
 
 RUN = "run.yaml"
 """Key of `J-status`: the job at the time of the last write."""

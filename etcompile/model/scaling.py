@@ -16,7 +16,7 @@ MOST_PODS = 150_000
 
 
 class Intent(Struct, frozen=True):
-    """What all kinds of intents share.
+    """The common fields of all intents.
 
     Args:
         generated: The name is a prefix (`generateName`).
@@ -60,7 +60,7 @@ class ScaleIn(Intent, frozen=True):
 
 
 class Planned(Struct, frozen=True):
-    """What a plan says of one replica.
+    """A replica in a plan.
 
     Args:
         resources: Resources of its main container; empty for the template's.

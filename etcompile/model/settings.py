@@ -34,7 +34,7 @@ _SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 class SecretMode(Struct, frozen=True):
-    """Where a job's ssh key pair comes from.
+    """The source of a job's ssh key pair.
 
     Args:
         kind: `runtime` (created in the cluster when the job is applied), `existing` (a Secret that

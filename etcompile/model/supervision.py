@@ -80,8 +80,6 @@ def _backoff_limit(job: Job, in_place: InPlace, role: Role) -> int | None:
     return (role.recovery.failures + 1) * ((limit or 0) + 1) - 1
 
 
-# Lines of their logs ----------------------------------------------------------------------------
-
 UNSUPERVISED = "etcompile: unsupervised: "
 """The start of the line that says why a command has no supervisor."""
 UNSUPERVISED_EVENT = "Unsupervised"
@@ -139,8 +137,6 @@ def epoch_line(text: str, at: float = 0.0) -> EpochLine | None:
         match[5].rstrip().endswith(" was deleted"),
     )
 
-
-# Notices ------------------------------------------------------------------------------------------
 
 SAME = 30.0
 """Seconds in which the same notice covers further disturbances."""

@@ -154,9 +154,6 @@ def _placed(value: Traced, namespace: Traced) -> Traced:
     return value.with_fields(parts)
 
 
-# Containers ---------------------------------------------------------------------------------------
-
-
 def new_image(image: str, entry: Mapping[str, Any]) -> str | None:
     """Return an image with its new name, tag or digest; None if the entry is for another image.
 
@@ -239,8 +236,6 @@ def _containers(
             elif key not in ("metadata", "status") or at:
                 yield from _containers(inner, (*at, key), lists)
 
-
-# Entries that matched nothing ---------------------------------------------------------------------
 
 _LISTED = 8
 

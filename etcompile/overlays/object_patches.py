@@ -110,8 +110,6 @@ def _patched(value: Traced, edit: Edit, patch: Traced, specs: _Specs) -> Traced:
     return after.with_changes({"spec": specs[key][1]})
 
 
-# Fields that a job relies on ----------------------------------------------------------------------
-
 _FIXED: Mapping[str, tuple[tuple[KeyedPath, str], ...]] = {
     "Service": (
         (("spec", "selector"), "it selects the Pods of the job"),

@@ -42,13 +42,11 @@ class Framework(Struct, frozen=True):
 
     Args:
         types: The field in `spec` with its map of replica types.
-        roles: The types it knows, in the order in which they are written.
         operator: The value of the label `operator-name`, if it is not `KIND-controller`.
         schema: The file of its JSON Schema, if it is not `KIND.json`.
         container: The container that trains; None if any name will do.
         port: The default port of that container, if any.
-        restart: The default restartPolicy of a type.
-        restarts: The same for types with another one.
+        restarts: The default restartPolicy of types for which it is not `restart`.
         any_case: Types whose casing does not matter.
         none: Types that have no replicas, not one, if the document gives no number.
         keeps_finalizers: Its Pods get their template's finalizers.
@@ -83,8 +81,7 @@ class Replica(Struct, frozen=True):
     """The replicas of one type in the document.
 
     Args:
-        type: The type, in its canonical casing.
-        role: The same in lower case, as in names and labels.
+        role: The type in lower case, as in names and labels.
         port: The number of the kind's port.
         missing: The kind's port, if the template has neither its name nor its number.
     """
@@ -184,9 +181,6 @@ def _lowered(
     notes += annotations.contradiction(source, described.roles, described.each)
     job = _job(spec, described, clean_document(source, known))
     return annotations.restarted(job, source, described.each), notes
-
-
-# Replica types ----------------------------------------------------------------------------------
 
 
 def _replicas(

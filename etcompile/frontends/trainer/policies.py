@@ -124,8 +124,6 @@ def launcher_variables(slots: int, ssh: str, stated: Collection[str]) -> Iterato
             yield {"name": name, "value": value}
 
 
-# The policy mpi: keys, hostfile and ssh (reference 5.6) -------------------------------------------
-
 MPI_KEYS = "mpi-ssh-auth"
 """The volume of the keys."""
 MPI_HOSTS = Mount("mpi-hostfile", CONFIG.path)

@@ -148,8 +148,6 @@ def _patches(job: Source) -> Sequence[Mapping[str, Any]]:
     return patches
 
 
-# Overrides of older versions ---------------------------------------------------------------------
-
 _OVERRIDES = ("podTemplateOverrides", "podSpecOverrides")
 """The names of a TrainJob's `runtimePatches` in Trainer 2.1 and 2.0. The API server of a later
 Trainer drops them, and strict clients refuse them (reference 2; T23)."""
