@@ -192,6 +192,18 @@ class WatchedJob:
         lines += Path(self._log.name).read_text(errors="replace").splitlines()[-12:]
         return "\n".join(lines)
 
+    def etcompile(self, *words: str) -> None:
+        """Run a command of etcompile in the folder and the namespace of the job."""
+        done = subprocess.run(
+            [sys.executable, "-m", "etcompile", *words, "-n", self.namespace],
+            cwd=self.folder,
+            env={**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr + self.describe()
+
     # ---- what happens to it ----------------------------------------------------------------------
 
     def exit(self, pod: Pod, code: int) -> None:

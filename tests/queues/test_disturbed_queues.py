@@ -5,6 +5,7 @@ Every second job is declared to Argo CD, whose self-healing creates again what i
 ETCOMPILE_DISTURBANCES=200 disturbs so often instead of twenty times.
 """
 
+import contextlib
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -76,6 +77,18 @@ def test_a_disturbed_job_comes_back_and_completes(
     job.complete()
     until(lambda: job.phase() == "Succeeded", job.describe)
     until(job.is_finished, job.describe)
+
+
+def test_a_job_that_is_not_admitted_can_be_deleted(queues: Queues, tmp_path: Path) -> None:
+    job = QueuedJob(queues, asking(JOBS["PyTorchJob"]), tmp_path, cpus=1)
+    try:
+        until(lambda: len(queues.workloads(job.namespace)) == 1, job.describe)
+        with contextlib.suppress(AssertionError):  # Kueue may keep some Pods
+            job.etcompile("delete", "--job", job.name, "--adopt", "--yes", "--timeout", "10s")
+        queues.kubectl("delete", "workload", "mnist-one", "-n", job.namespace, "--ignore-not-found")
+        until(lambda: not (job.pods() or queues.workloads(job.namespace)), job.describe)
+    finally:
+        job.close()
 
 
 def test_a_drained_node_gives_its_pods_to_others(

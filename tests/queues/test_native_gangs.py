@@ -3,9 +3,6 @@
 Each Pod takes a node. ETCOMPILE_KUBERNETES chooses the version: 1.35 and later have such gangs.
 """
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,32 +111,23 @@ class NativeJob(WatchedJob):
 
     cluster: Gangs
 
+    def etcompile(self, *words: str) -> None:
+        settings = (f"kubernetes-version=1.{self.cluster.minor}", "gang=native", "run=one")
+        super().etcompile(*words, *(word for one in settings for word in ("--config", one)))
+
     def sync(self) -> None:
         file = self.folder / "job.yaml"
         if not file.exists():
             file.write_text(yaml.safe_dump(self.document))
-        self.run("apply", ".", "--prune", "--yes", "--wait=none", "--drain=1s")
+        self.etcompile("apply", ".", "--prune", "--yes", "--wait=none", "--drain=1s")
 
     def scale(self, count: int) -> None:
         """Adds so many workers, or removes them."""
-        self.run("scale", self.name, ".", "--add" if count > 0 else "--remove", str(abs(count)))
+        self.etcompile(
+            "scale", self.name, ".", "--add" if count > 0 else "--remove", str(abs(count))
+        )
         self.size += count
         self.sync()
-
-    def run(self, *words: str) -> str:
-        """What etcompile prints."""
-        settings = (f"kubernetes-version=1.{self.cluster.minor}", "gang=native", "run=one")
-        chosen = [option for setting in settings for option in ("--config", setting)]
-        done = subprocess.run(
-            [sys.executable, "-m", "etcompile", *words, "-n", self.namespace, *chosen],
-            cwd=self.folder,
-            env={**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr + self.describe()
-        return done.stdout
 
     def bound(self) -> list[dict[str, Any]]:
         """Its Pods that have a node and are to go on."""
@@ -234,7 +222,7 @@ def test_a_gang_is_held_started_replaced_scaled_preempted_and_deleted(
         gangs.plane.ask("DELETE", job.path("Pod", name="urgent"))
         job.wait_until_whole()
 
-        job.run("delete", "--job", job.name, "--yes")
+        job.etcompile("delete", "--job", job.name, "--yes")
         until(lambda: not job.pods() and not job.groups(), job.describe)
     finally:
         job.close()
