@@ -217,7 +217,6 @@ def _issued(plugin: ExecPlugin, access: Access) -> _Issued:
 
 
 def _cluster(access: Access) -> dict[str, Any]:
-    """Describe the cluster as the protocol of credential plugins does."""
     of = access.cluster
     cluster: dict[str, Any] = {"server": of.server}
     if of.tls_server_name:

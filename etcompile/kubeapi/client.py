@@ -99,7 +99,6 @@ class Cluster:
         return f"{of.server} {hashlib.sha256(authority).hexdigest()[:16]}"
 
     def now(self) -> float:
-        """Return the time by the API server's clock, in seconds since 1970."""
         return self._session.clock.now()
 
     def __enter__(self) -> Self:
@@ -109,13 +108,11 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """End watches and waits between attempts, in all threads, and close the connections."""
         self._session.close()
         for watch in [*self._watches]:
             watch.close()
 
     def version(self) -> str:
-        """Return the version the API server gives itself: `v1.34.4`."""
         return str(self._session.value("GET", "/version")["gitVersion"])
 
     def get(
@@ -359,7 +356,6 @@ class Cluster:
     def delete_labelled(
         self, resource: Resource, name: str, labels: str, namespace: str | None = None
     ) -> None:
-        """Delete an object if a label selector matches it, without reading it before."""
         self._session.value(
             "DELETE",
             resource.path(namespace or self.namespace),

@@ -116,7 +116,6 @@ class ClusterError(RefusedError):
 
     @property
     def over_quota(self) -> bool:
-        """Whether a ResourceQuota has no room for the object, as of now."""
         return self.status == 403 and "exceeded quota" in self.message
 
     @property
@@ -148,7 +147,6 @@ def refusal(
 def status_error(
     answer: Mapping[str, Any], request: str = "", *, status: int | None = None
 ) -> ClusterError:
-    """Return the error that a `Status` object means; watches send them among their events."""
     details = answer.get("details") or {}
     code = status or answer.get("code")
     seconds = details.get("retryAfterSeconds")
@@ -188,7 +186,6 @@ _HINTS = {
 
 
 def _reason(status: int | None) -> str:
-    """Return the reason of an answer without one, which may be a proxy's."""
     try:
         return HTTPStatus(status or 0).phrase.replace(" ", "")
     except ValueError:

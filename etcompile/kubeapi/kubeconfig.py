@@ -197,7 +197,6 @@ def contexts(kubeconfig: str | Path | None = None) -> list[str]:
 
 
 def _merged(kubeconfig: str | Path | None) -> _Merged:
-    """Merge all kubeconfigs: what an earlier one defines, a later one cannot change."""
     names = [Path(os.environ.get("HOME") or "~") / ".kube" / "config"]
     if kubeconfig is not None:
         names = [Path(kubeconfig)]
@@ -366,7 +365,6 @@ def pem(file: str, text: str) -> str:
 
 
 def _of_client(client: ApiClient, namespace: str | None) -> Access:
-    """Return the access of a program's client; one for asyncio has other connections."""
     connections = getattr(getattr(client, "rest_client", None), "pool_manager", None)
     if not isinstance(connections, urllib3.PoolManager):
         kind = f"{type(client).__module__}.{type(client).__qualname__}"
@@ -379,7 +377,6 @@ def _of_client(client: ApiClient, namespace: str | None) -> Access:
 
 
 def _in_cluster(namespace: str | None) -> Access:
-    """Return the access of the ServiceAccount of the Pod we run in."""
     host = os.environ["KUBERNETES_SERVICE_HOST"]
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     token, home, authority = (MOUNT / name for name in ("token", "namespace", "ca.crt"))

@@ -88,7 +88,6 @@ class Resources:
         return resource
 
     def served(self, group: str, kind: str) -> Resource | None:
-        """Return the resource of a kind in the version that the API server prefers."""
         versions = ["v1"]
         if group:
             answer = self._answer(f"{group}/") or {}

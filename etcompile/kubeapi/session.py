@@ -115,7 +115,6 @@ class Session:
         repeats: Repeatable = "always",
         largest: int | None = None,
     ) -> Any:
-        """Return the JSON value that a request to an unquoted path is answered with."""
         headers = {"Accept": accept}
         encoded = None
         if body is not None:
@@ -157,7 +156,6 @@ class Session:
         largest: int | None = None,
         quiet: float | None = None,
     ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
-        """Return the answer, below 400, and its body."""
         url = quote(path, safe="/:~")
         if query:
             url = f"{url}?{_encoded(tuple(query.items()))}"

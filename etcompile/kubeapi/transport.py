@@ -143,7 +143,6 @@ class Transport:
             self._pool = self._manager.connection_from_url(self._root)
 
     def _unanswered(self, error: Exception) -> NoAnswerError:
-        """Explain how far a request came."""
         inner = error
         if isinstance(error, urllib3.exceptions.ProxyError):
             inner = error.original_error
@@ -206,7 +205,6 @@ def _url(text: str) -> SplitResult:
 
 
 def _tls(cluster: KubeCluster, certificate: str, key: str) -> ssl.SSLContext:
-    """Return the TLS settings; certificates in a kubeconfig never stay on the disk."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     field = "certificate-authority"
@@ -264,7 +262,6 @@ def _proxied(proxy: str, options: Mapping[str, object]) -> urllib3.PoolManager:
 
 
 def _proxy(access: Access, server: SplitResult) -> str:
-    """Return the proxy: the kubeconfig's, else the environment's; empty for none."""
     if access.cluster.proxy_url or not access.context:
         return access.cluster.proxy_url  # a Pod reaches the API server's Service without one
     proxies, host = getproxies_environment(), server.hostname or ""

@@ -82,7 +82,6 @@ class Watch(Struct, eq=False, weakref=True):
                 response.shutdown()
 
     def _connection(self, seconds: int) -> Iterator[Event]:
-        """Yield the events of one connection, until it ends in any way."""
         query = {
             **self.query,
             "watch": "true",

@@ -39,7 +39,6 @@ class JobCapacity(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The answer in a few words, without reasons."""
         return _VERDICTS[self.answer.verdict][0]
 
 
@@ -169,7 +168,6 @@ def cost(group: JobObjects, prices: Mapping[str, float]) -> str:
 
 
 def capacity_markdown(capacities: Sequence[JobCapacity], shot: Snapshot | None) -> str:
-    """Return a table of jobs for a pull request; those that do not fit come first."""
     order = sorted(capacities, key=lambda each: each.answer.verdict == "fits")
     rows = ["", "| Job | Capacity | A run |", "|---|---|---|"]
     for each in order[:20]:

@@ -171,7 +171,6 @@ def apply_proposal(
 
 
 def _without_names(compilation: Compilation) -> list[Diagnostic]:
-    """Return the errors of a compilation, or one for each object without a name."""
     errors = [each for each in compilation.diagnostics if each.severity is Severity.ERROR]
     return errors or [
         diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
@@ -181,18 +180,15 @@ def _without_names(compilation: Compilation) -> list[Diagnostic]:
 
 
 def _users(cluster: Cluster, drafts: Iterable[Draft]) -> dict[str, list[Object]]:
-    """Read the Pods that may use what drafts destroy, by namespace."""
     places = endangered(drafts, cluster.namespace)
     return {namespace: [*pods_of(cluster, namespace)] for namespace in places}
 
 
 def _members(values: Iterable[Object]) -> Iterator[ObjectRef]:
-    """Yield those of the objects of a job that are members of its ApplySet."""
     return (reference(value) for value in values if is_member(value))
 
 
 def _only_renamed(steps: Iterable[Step]) -> Iterator[Diagnostic]:
-    """Warn of jobs whose Pods get new names and are otherwise what they were."""
     jobs = ", ".join(
         str(step.job)
         for step in steps
@@ -246,7 +242,6 @@ def _of_other_repositories(
 def _orphaned(
     cluster: Cluster, left: Sequence[Orphan], rights: Rights, job_set: JobSet
 ) -> list[Step]:
-    """Decide what to do about the objects of jobs that are not declared any more."""
     reason = f"its job is no longer in {job_set.source}"
     drafts = removable(
         [(orphan.title, value) for orphan in left for value in orphan.objects],

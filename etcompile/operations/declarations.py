@@ -94,7 +94,6 @@ def compared(
 
 
 def _folder(path: str, options: Options) -> Compilation:
-    """Compile a folder: manifests stay as they are."""
     plain = Options(
         namespace=options.namespace,
         settings=Settings(kubernetes_version=options.settings.kubernetes_version),
@@ -107,7 +106,6 @@ def _folder(path: str, options: Options) -> Compilation:
 
 
 def _revision(against: str, paths: Sequence[str], options: Options, folder: Path) -> Compilation:
-    """Compile the same paths at a revision, or a folder of the revision."""
     name, _, inside = against.partition(":")
     of = revision(name, Path.cwd())
     if inside:
@@ -143,7 +141,6 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
 
 
 def _then(values: Sequence[Any], of: Revision, folder: Path) -> tuple[Any, ...]:
-    """Return the files and folders as they were; what is in no repository as it is."""
     result = []
     for value in values:
         inside = None
@@ -261,7 +258,6 @@ def normalised(remote: str) -> str:
 
 
 def command_output(*command: str) -> str:
-    """Return what a program prints; nothing if there is no such program, or it fails."""
     try:
         done = subprocess.run(  # noqa: S603 - arguments of our own
             command, capture_output=True, timeout=10, check=False

@@ -174,7 +174,6 @@ def _of_steps(steps: Sequence[Step]) -> Diagnostic:
 
 
 def _diagnostics(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
-    """Yield what the API server refuses, one diagnostic for objects with the same words."""
     groups: dict[object, list[Refusal]] = {}
     for refusal in refusals:
         reasons = tuple(reason.replace(refusal.ref.name, "*") for reason in refusal.reasons)

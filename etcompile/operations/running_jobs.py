@@ -246,7 +246,6 @@ def _supervised(
 def _annotate(
     cluster: Cluster, receivers: Sequence[LiveObject], new: Notice, concurrency: int
 ) -> list[LiveObject]:
-    """Write a notice on Pods; return those that still exist."""
     kind = cluster.resource("v1", "Pod")
 
     def write(pod: LiveObject) -> LiveObject | None:

@@ -157,7 +157,6 @@ def _watched(maps: Sequence[Object | None], runs: Collection[str]) -> Watched:
 def _live_objects(
     live: Live, compilation: Compilation, inventories: Iterable[Object]
 ) -> Iterator[Object]:
-    """Yield the objects of the declared names, then other members of the inventories."""
     refs: list[ObjectRef] = []
     for value in compilation.in_order():
         refs.append(reference(value))
@@ -197,7 +196,6 @@ def _moved(
 
 
 def _operated(compilation: Compilation, cluster: Cluster) -> tuple[list[Step], list[Diagnostic]]:
-    """Refuse jobs that an operator in the cluster runs under the same name."""
     steps: list[Step] = []
     unread: dict[str, Diagnostic] = {}
     for group in compilation.groups:

@@ -89,14 +89,12 @@ def other_set(live: Mapping[str, Any] | None, job_set: JobSet | None) -> str | N
 
 
 def of_other_set(parent_ref: ObjectRef, job: str, other: str) -> Step:
-    """Refuse a job that is in another set."""
     remedy = "rename the job, name its set with --set, or give --adopt to take it over"
     why = Reason(f"its job is in another set of jobs, {other}", Remedy("adopt", remedy))
     return Step("conflict", parent_ref, (why,), job=job, needs="adopt")
 
 
 def other_repository(live: Mapping[str, Any], job_set: JobSet) -> str:
-    """Return the repository of a job, if it only has the name of ours; else empty."""
     origin = belonging(live)[1].get(ORIGIN, "")
     return origin if job_set.origin and origin != job_set.origin else ""
 
@@ -122,7 +120,6 @@ def orphans(parents: Iterable[Object]) -> dict[tuple[str, str], str]:
 
 
 def belonging(live: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the labels and annotations by which a parent says which set it is in."""
     metadata = (live or {}).get("metadata") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     named = (SOURCE, ORIGIN, DEFAULT_NAMESPACE, ORPHANED)

@@ -195,7 +195,6 @@ def _keyed(
     present: dict[str, Any],
     around: _Around,
 ) -> Iterator[Raw]:
-    """Compare lists whose items have keys: those of other managers stay."""
     kind, ours, others = around
     for name, item in (present | wanted).items():
         if name in wanted and item == present.get(name):

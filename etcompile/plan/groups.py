@@ -69,7 +69,6 @@ class Shown(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The objects, `Pod nlp/bert-worker-0 … 99 (100 Pods)`, and what a wait is for."""
         name = _numbered(self.first.ref.kind, [step.ref for step in self.steps])
         until = self.first.until
         return f"{name} {_UNTIL[until][len(self.steps) > 1]}" if until else name
@@ -135,7 +134,6 @@ def _numbered(kind: str, refs: Sequence[ObjectRef]) -> str:
 
 
 def summary(plan: Plan) -> str:
-    """Return the plan in a line: `2 to create, 1 to update; 40 unchanged`."""
     counts = {
         action: f"{count} {STYLES[action].words}"
         for action, count in plan.counts().items()
@@ -148,7 +146,6 @@ def summary(plan: Plan) -> str:
 
 
 def side(plan: Plan) -> str:
-    """Return what the left side is: `cluster minikube`."""
     return f"{plan.against} {plan.context}" if plan.context else plan.against
 
 
@@ -158,7 +155,6 @@ def destroyed(plan: Plan) -> list[Shown]:
 
 
 def toll(plan: Plan) -> str:
-    """Count the objects that the plan destroys: `1 object will be replaced, 2 will be deleted`."""
     counts = plan.counts()
     words: list[str] = []
     done: dict[Action, str] = {"replace": "replaced", "delete": "deleted"}
@@ -170,7 +166,6 @@ def toll(plan: Plan) -> str:
 
 
 def gist(manifest: Object) -> str:
-    """Return what matters of a new object in a line: the images of a Pod."""
     if manifest["kind"] != "Pod":
         return ""
     containers = mapping_at(manifest, ("spec",)).get("containers") or ()
@@ -196,7 +191,6 @@ class Line(Struct, frozen=True):
 
 
 def lines(change: FieldChange, yaml: Yaml) -> Iterator[Line]:
-    """Yield the lines of a change: the field, what it was, and what it becomes."""
     notes = [
         *(["the API refuses this change"] if change.immutable else []),
         *([f"{change.manager} owns it"] if change.manager else []),
@@ -234,7 +228,6 @@ def _unified(before: list[str], after: list[str]) -> Iterator[Line]:
 
 
 def limited(lines: Iterator[Line], count: int) -> Iterator[Line]:
-    """Yield the first lines, and how many more there are."""
     yield from itertools.islice(lines, count)
     if more := sum(1 for _ in lines):
         yield Line("@", f"{more} more lines")

@@ -127,7 +127,6 @@ def as_live(
 
 @functools.cache
 def _pointer(text: str) -> _Steps:
-    """Return the steps of a JSON pointer (RFC 6901)."""
     if not text.startswith("/") or text == "/":
         raise ValueError(f"{text!r} is no JSON pointer: it begins with / and names a field")
     names = (name.replace("~1", "/").replace("~0", "~") for name in text[1:].split("/"))
@@ -153,7 +152,6 @@ def _expression(text: str) -> _Steps:
 
 
 def _paths(steps: _Steps, value: Any, path: KeyedPath = ()) -> Iterator[KeyedPath]:
-    """Yield the fields of an object that an expression leads to."""
     if not steps:
         yield path
         return
@@ -175,7 +173,6 @@ def _paths(steps: _Steps, value: Any, path: KeyedPath = ()) -> Iterator[KeyedPat
 
 
 def _leaves(fields: Fields, path: KeyedPath = ()) -> Iterator[KeyedPath]:
-    """Yield the fields that a set of fields owns."""
     if path and not any(name[:2] in ("f:", "k:") for name in fields):
         yield path
     for name, below in fields.items():

@@ -145,7 +145,6 @@ def difference(
     inventory: str | None,
     job: str | None = None,
 ) -> Difference | None:
-    """Return how a declared object seems to differ from the live one; None if it does not."""
     owned = None if rights.whole else ownership(live, MANAGER)
     declared = desired
     if rights.ignored:

@@ -139,7 +139,6 @@ def _named(
 
 
 def _selected(objects: Sequence[Object], nodes: Sequence[Node]) -> Iterator[Edge]:
-    """Yield which Pods a Service selects. They need it to be reached, and do not wait for it."""
     pods: dict[tuple[str, str, object], list[int]] = defaultdict(list)
     labels: dict[int, Mapping[str, Any]] = {}
     for place, value in enumerate(objects):
@@ -234,13 +233,11 @@ def bundles_of(groups: Iterable[list[_T]]) -> list[list[_T]]:
 
 
 def split(text: str) -> tuple[str, str | None]:
-    """Split a name before its last number: `mnist-worker-`, `12`."""
     match = _NUMBERED.fullmatch(text)
     return (match[1], match[2]) if match else (text, None)
 
 
 def joined(names: Sequence[str]) -> str:
-    """Return a name, or those of a bundle: `mnist-worker-0 … 99`."""
     if len(names) == 1:
         return names[0]
     runs: list[tuple[int, int]] = []
@@ -258,7 +255,6 @@ def joined(names: Sequence[str]) -> str:
 
 
 def counted(kind: str, names: Sequence[str]) -> str:
-    """Return a kind with its count: `Pod`, `100 Pods`."""
     if len(names) == 1:
         return kind
     plural = re.sub(r"([^aeiou])y$", r"\1ie", kind)
@@ -267,7 +263,6 @@ def counted(kind: str, names: Sequence[str]) -> str:
 
 
 def label(kind: str, names: Sequence[str]) -> str:
-    """Return kind and name in one line: `Pod mnist-worker-0 … 99 (100 Pods)`."""
     several = f" ({counted(kind, names)})" if len(names) > 1 else ""
     return f"{kind} {joined(names)}{several}"
 
@@ -280,7 +275,6 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 ,.…_/:()\-]")
 
 
 def tree(graph: Graph) -> str:
-    """Draw the graph as lines of text, in the order in which objects are applied."""
     by_source: dict[int, list[Edge]] = defaultdict(list)
     for need in _needs(graph):
         by_source[need.source].append(need)
@@ -304,7 +298,6 @@ def tree(graph: Graph) -> str:
 
 
 def _branches(values: Sequence[_T]) -> Iterator[tuple[_T, str, str]]:
-    """Yield the values, each with what stands before it and before what is below it."""
     for number, value in enumerate(values, start=1):
         last = number == len(values)
         yield value, "└─ " if last else "├─ ", "   " if last else "│  "
@@ -369,7 +362,6 @@ def _style(need: Edge) -> int:
 
 
 def _jobs(graph: Graph) -> dict[str | None, list[int]]:
-    """Return the nodes in the output by the title of their job; None for other objects."""
     jobs: dict[str | None, list[int]] = defaultdict(list)
     for place, node in enumerate(graph.nodes):
         if node.wave is not None:

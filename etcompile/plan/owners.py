@@ -94,7 +94,6 @@ def owner(live: Object, *, controller: bool = False) -> str | None:
 
 
 def inventory(live: Object) -> str | None:
-    """Return the id of the ApplySet that the object is a member of."""
     applyset: str | None = mapping_at(live, ("metadata", "labels")).get(PART_OF)
     return applyset
 
@@ -111,7 +110,6 @@ def managers(live: Object) -> frozenset[str]:
 
 
 def makers(live: Object) -> str:
-    """Return which managers wrote the object: `kubectl, argocd-controller`."""
     entries = live["metadata"].get("managedFields") or ()
     names = dict.fromkeys(
         str(entry.get("manager")) for entry in entries if entry.get("subresource") != "status"
@@ -130,7 +128,6 @@ def stranger(live: Object) -> str | None:
 
 
 def is_member(live: Object) -> bool:
-    """Return whether an object was applied with its ApplySet, and is no copy."""
     return inventory(live) is not None and stranger(live) is None
 
 
@@ -170,7 +167,6 @@ def missing_keys(desired: Object, live: Object) -> list[str]:
 
 
 def prevents_destruction(*versions: Object) -> bool:
-    """Return whether one of the versions of an object says that it must not be destroyed."""
     return any(
         str((version["metadata"].get("annotations") or {}).get(PREVENT_DESTROY)).lower() == "true"
         for version in versions

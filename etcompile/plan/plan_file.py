@@ -71,7 +71,6 @@ class _Head(Struct, rename="camel"):
 
 
 def is_plan(data: bytes) -> bool:
-    """Return whether a file's content says that it is a plan, of whatever version."""
     try:
         head = msgspec.json.decode(data, type=_Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

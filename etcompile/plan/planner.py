@@ -233,7 +233,6 @@ def matched(
     inventory: str | None,
     inventories: Collection[str] = (),
 ) -> Step:
-    """Decide what to do about an object that is declared and exists, without an API server."""
     seeming = difference(desired, live, ref, rights, inventory)
     if seeming is None:
         return unchanged(live, ref)
@@ -356,7 +355,6 @@ def _decided(
 
 
 def _guarded(step: Step, desired: Object, live: Object, rights: Rights) -> Step:
-    """Refuse a replacement if the object is protected from being destroyed."""
     # The fields that cannot change, without the option that would allow it.
     immutable = Reason(step.why[-1].text)
     if owners.prevents_destruction(desired, live):

@@ -43,7 +43,6 @@ _LINE_COLOURS = {"-": "31", "+": "32", "@": "36", "#": "1", " ": ""}
 
 
 def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
-    """Yield the lines for a terminal: numbered things to do, with the fields they change."""
     groups = shown(plan)
     width = len(str(len(groups)))
     job: str | None = ""
@@ -203,7 +202,6 @@ _SIGNS = {
 
 
 def page(plan: Plan, yaml: Yaml) -> str:
-    """Return an HTML document: the plan's turns, and each object's change to unfold."""
     groups = shown(plan)
     counts = Counter[str]()
     columns: dict[int, list[Shown]] = {}
@@ -238,7 +236,6 @@ def _brief(group: Shown) -> str:
 
 
 def _lines_on_page(group: Shown, yaml: Yaml) -> list[tuple[str, str]]:
-    """Return the class and the text of each line."""
     step = group.first
     text = [line for change in step.changes for line in lines(change, yaml)]
     if step.manifest is not None and step.action in ("create", "replace"):

@@ -112,7 +112,6 @@ def _left_behind(plan: Plan, live: Mapping[ObjectKey, Object]) -> dict[str, set[
 
 
 def _deleted_first(steps: Mapping[str, Step], first: Sequence[Step], why: str) -> dict[str, Step]:
-    """Put deletions before anything else is created."""
     early = {step.id for step in first}
     refs = {step.ref for step in first}
     result: dict[str, Step] = {}

@@ -106,7 +106,6 @@ def ordered(
 
 
 def drains(seconds: float, since: float | None = None) -> str:
-    """Explain why a Pod that is to be deleted is waited for, and for how long."""
     at = f" at {timestamp(since)}" if since is not None else ""
     return f"it was removed from the host list{at}, and drains for at most {seconds:g} s"
 
@@ -241,7 +240,6 @@ def _ready(pod: Step) -> Step:
 
 
 def host_names(pod: Object) -> tuple[str, ...]:
-    """Return the names by which other Pods may know a Pod."""
     name, host = pod["metadata"]["name"], (pod.get("spec") or {}).get("hostname")
     return (name, host) if isinstance(host, str) and host != name else (name,)
 
@@ -283,7 +281,6 @@ class Schedule:
         self._sorter.prepare()
 
     def ready(self) -> Iterator[Step]:
-        """Yield the steps that can begin now and were not handed out before."""
         while names := self._sorter.get_ready():
             points = [name for name in names if name.startswith(_POINT)]
             for name in names:

@@ -71,7 +71,6 @@ def targeted(plan: Plan, targets: Sequence[str]) -> Plan:
 
 
 def unknown_targets(plan: Plan, targets: Sequence[str]) -> list[Diagnostic]:
-    """Return an error for each target that is no object of a plan."""
     errors = []
     for target in targets:
         if any(is_named(step.ref, [target]) for step in plan.steps):

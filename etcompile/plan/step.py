@@ -82,7 +82,6 @@ class ObjectRef(Struct, frozen=True, order=True, omit_defaults=True, rename="cam
 
     @property
     def group(self) -> str:
-        """The API group, empty for core."""
         return self.api_version.rpartition("/")[0]
 
     @property
@@ -91,7 +90,6 @@ class ObjectRef(Struct, frozen=True, order=True, omit_defaults=True, rename="cam
         return self.key_in("default")
 
     def key_in(self, namespace: str) -> ObjectKey:
-        """Return the key in a cluster whose default namespace this is."""
         return self.group, self.kind, self.namespace or namespace, self.name
 
     def __str__(self) -> str:
@@ -223,7 +221,6 @@ class Step(Struct, frozen=True, dict=True, omit_defaults=True, rename="camel"):
 
 
 def deletion(live: Object, reason: str = "") -> Step:
-    """Return the step that deletes an object as it is now."""
     uid, version = (live["metadata"].get(name) for name in ("uid", "resourceVersion"))
     return Step("delete", reference(live), (Reason(reason),), uid=uid, resource_version=version)
 
@@ -235,7 +232,6 @@ def unmanaged(step: Step, reason: str, remedy: Remedy | None = None) -> Step:
 
 
 def conflict(step: Step, *why: Reason, needs: Need | None = None) -> Step:
-    """Refuse a step for these reasons."""
     return structs.replace(step, action="conflict", why=why, needs=needs)
 
 
@@ -279,16 +275,13 @@ class Plan(Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Whether there is anything to do, or anything that is refused."""
         return any(step.action not in ("unchanged", "unmanaged", "wait") for step in self.steps)
 
     @property
     def refused(self) -> tuple[Step, ...]:
-        """The steps that need an option, or that another owner's claim forbids."""
         return tuple(step for step in self.steps if step.needs or step.action == "conflict")
 
     def counts(self) -> dict[Action, int]:
-        """Count the steps of each action, in the order of `ACTIONS`."""
         counts = dict.fromkeys(ACTIONS, 0)
         for step in self.steps:
             counts[step.action] += 1
@@ -301,7 +294,6 @@ _SECRET_FIELDS = ("data", "stringData")
 
 
 def has_values(value: Object) -> bool:
-    """Return whether an object is a Secret with values."""
     return value["kind"] == "Secret" and any(value.get(name) for name in _SECRET_FIELDS)
 
 

@@ -52,7 +52,6 @@ class Change(Struct, frozen=True):
 
     @property
     def field(self) -> str:
-        """The path in one line: `spec.containers[main].command`."""
         return keyed(self.path)
 
 
@@ -66,7 +65,6 @@ def rows() -> dict[tuple[str, str], tuple[tuple[KeyedPath, Row], ...]]:
 
 
 def row_of(kind: tuple[str, str], path: KeyedPath) -> tuple[KeyedPath, Row] | None:
-    """Return the first row about a field or what it is in, with the path that it names."""
     for steps, row in rows().get(kind, ()):
         if len(path) >= len(steps) and all(
             step in (part, "*") or (step == "[*]" and part.startswith("["))
@@ -120,7 +118,6 @@ def changes(old: Object, new: Object, places: Sequence[Raw] | None = None) -> li
 
 
 def leaves(place: Raw) -> Iterator[KeyedPath]:
-    """Yield the fields in a place: several where only one of the states has a mapping."""
     value = place.after if place.before is ABSENT else place.before
     if not isinstance(value, Mapping) or ABSENT not in (place.before, place.after):
         yield place.path
@@ -132,7 +129,6 @@ def leaves(place: Raw) -> Iterator[KeyedPath]:
 
 
 def _value(of: Object, path: KeyedPath) -> Any:
-    """Return the value of a field, or the default that the API server fills in."""
     value = value_at(of, path)
     if value is not ABSENT:
         return value

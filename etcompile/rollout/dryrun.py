@@ -82,7 +82,6 @@ class DryRun:
             return [*pool.map(self._answer, differences)]
 
     def _answer(self, difference: Difference) -> Answer | None:
-        """Return what is left of a difference; None if the server does not say."""
         desired, live = difference.desired, difference.live
         answer, foreseen = self._updated(desired, difference), difference.places
         if answer is None or (answer.result is not None and not answer.places):
@@ -103,7 +102,6 @@ class DryRun:
         return answer
 
     def _updated(self, desired: Object, difference: Difference) -> Answer | None:
-        """Return what an update would change; None if the API server does not say."""
         if self.denied:
             return None
         live, body = difference.live, _member(desired, difference)
@@ -169,7 +167,6 @@ class DryRun:
 
 
 def _under_another_name(value: Object) -> dict[str, Any]:
-    """Return an object to create in a dry run while another has its name."""
     metadata = {**value["metadata"]}
     name = str(metadata.pop("name"))[:_LONGEST].rstrip("-.")
     return {**value, "metadata": {**metadata, "generateName": f"{name}-"}}
@@ -261,7 +258,6 @@ def denied(cluster: Cluster, plan: Plan, concurrency: int, *, waits: bool) -> li
 
 
 def _verbs(step: Step, *, waits: bool) -> tuple[str, ...]:
-    """Return the verbs of a step's requests (`Writer`), and of the wait for its object."""
     if step.needs or step.action not in _VERBS:
         return ()
     kind, action = step.ref.kind, step.action

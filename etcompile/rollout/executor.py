@@ -101,7 +101,6 @@ class Rollout:
         self._queue.put(Interrupted())
 
     def run(self) -> Outcome:
-        """Do the plan; only a mistake of ours raises."""
         tick, stopped_at = 0.0, 0.0
         machine = self._machine
         try:
@@ -127,7 +126,6 @@ class Rollout:
                 self._writes.put(None)
 
     def _take_events(self) -> None:
-        """Handle the events that are there, or wait a moment for one."""
         try:
             event = self._queue.get(timeout=_TICK)
             while True:
@@ -175,7 +173,6 @@ class Rollout:
             self._write(write.step, write.phase)
 
     def _write(self, step: Step, phase: Phase) -> None:
-        """Do a part of a step, in another thread, and report the result."""
         is_counted = False
         try:
             if step.ref.kind != "Namespace":  # the inventory itself may need it

@@ -86,7 +86,6 @@ class JobLease(Struct, frozen=True):
     process: int = 0
 
     def is_held(self, now: float) -> bool:
-        """Return whether its holder may still write."""
         if not 0 <= self.since <= self.until <= now + _MOST or now >= self.until:
             return False
         if self.machine and self.machine == _machine():
@@ -100,7 +99,6 @@ class JobLease(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The holder and the beginning, as a clause."""
         since = datetime.fromtimestamp(self.since, UTC)
         return f"{self.holder[:100]} has been changing the job since {since:%Y-%m-%d %H:%M:%S} UTC"
 
@@ -118,7 +116,6 @@ def new_lease(now: float, seconds: float) -> JobLease:
 
 
 def lease_of(parent: Object | None) -> JobLease | None:
-    """Return the lease in an inventory, if it can be read."""
     text = ((parent or {"metadata": {}})["metadata"].get("annotations") or {}).get(LEASE)
     try:
         return _DECODER.decode(text) if text else None
@@ -191,7 +188,6 @@ class Inventories:
         return parent(name, namespace or self._cluster.namespace)
 
     def refusals(self) -> list[Refusal]:
-        """Return which parents are not ours to write."""
         return [refused for job in self._before if (refused := self._foreign(job))]
 
     def take(self, concurrency: int) -> list[Refusal]:
@@ -230,7 +226,6 @@ class Inventories:
             self._writes[job] += 1
 
     def refused(self, job: str | None) -> None:
-        """Note that a write, for which the parent was widened, was refused."""
         if job is not None:
             with self._lock:
                 self._writes[job] -= 1
@@ -421,7 +416,6 @@ class Inventories:
             self._write(job, kinds, namespaces, lease, prior)
 
     def _belonging(self, job: str, live: Object | None) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the labels and annotations that say which set of jobs a job is in."""
         labels, annotations = belonging(live)
         ours = self._job_set
         if ours and job in ours.orphans:
@@ -442,7 +436,6 @@ class Inventories:
         return self._parents[job]
 
     def _foreign(self, job: str) -> Refusal | None:
-        """Return why the parent of a job is not ours to write."""
         ref, live = self.parent(job), self._live(job)
         if live is None:
             return None
@@ -460,7 +453,6 @@ class Inventories:
 
 
 def members_left(plan: Plan) -> dict[str, Sequence[ObjectRef]]:
-    """Return the members of each job's set that are not declared and that a plan leaves alone."""
     left: dict[str, list[ObjectRef]] = {}
     for step in plan.steps:
         if step.job is not None and step.action == "unmanaged":
@@ -469,7 +461,6 @@ def members_left(plan: Plan) -> dict[str, Sequence[ObjectRef]]:
 
 
 def _places(members: Collection[ObjectRef]) -> tuple[set[str], set[str]]:
-    """Return the kinds of members as a parent names them, and their namespaces."""
     kinds = {f"{ref.kind}.{ref.group}" if ref.group else ref.kind for ref in members}
     return kinds, {ref.namespace for ref in members}
 

@@ -155,7 +155,6 @@ _KINDS = (
 
 
 def inventory_of(cluster: Cluster, job: str, namespace: str) -> Object | None:
-    """Return the parent of a job's ApplySet, if etcompile or kubectl has applied the job."""
     ref = applysets.parent(job, namespace)
     live = live_object(cluster, ref, metadata_only=True)
     return live if live is not None and applysets.is_parent(live, ref) else None

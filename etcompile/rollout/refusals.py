@@ -96,7 +96,6 @@ def refusal(ref: ObjectRef, error: ClusterError) -> Refusal:
 
 
 def cannot_change(error: ClusterError) -> tuple[str, ...]:
-    """Return the fields that cannot be changed on an existing object, if that is refused."""
     if not error.invalid or not _IMMUTABLE.search(error.message):
         return ()
     return tuple(dict.fromkeys(cause.field for cause in error.causes if cause.field)) or (
@@ -105,7 +104,6 @@ def cannot_change(error: ClusterError) -> tuple[str, ...]:
 
 
 def may_not(error: ClusterError) -> bool:
-    """Return whether the user is refused, whatever the object."""
     is_read = error.request.startswith("GET ")
     return error.status == 403 and (is_read or bool(_MAY_NOT.search(error.message)))
 
@@ -129,12 +127,10 @@ def full(ref: ObjectRef, error: ClusterError) -> Refusal:
 
 
 def no_dry_run(error: ClusterError) -> bool:
-    """Return whether a webhook of the cluster cannot say what it would do."""
     return bool(_NO_DRY_RUN.search(error.message))
 
 
 def of_namespace(error: ClusterError) -> str:
-    """Return what is wrong with the object's namespace, in a clause; empty if nothing."""
     if error.not_found:
         return "does not exist" if error.message.startswith("namespaces ") else ""
     return "is being deleted" if error.terminating else ""

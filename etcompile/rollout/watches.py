@@ -109,7 +109,6 @@ class Watches:
         self._start(place, informer)
 
     def relist(self) -> None:
-        """List all that is followed again."""
         for informer in self._informers.values():
             informer.relist()
 

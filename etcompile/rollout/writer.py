@@ -62,7 +62,6 @@ class Writer:
         """The roles of which an object has been created, and the answer was read as a whole."""
 
     def body(self, step: Step) -> dict[str, Any]:
-        """Return what a step applies: the manifest, as a member of its ApplySet."""
         manifest = step.manifest if step.manifest is not None else self._secrets.get(step.ref)
         if manifest is None:
             words = "no plan carries the values of a Secret: apply the sources instead of the plan"
@@ -193,14 +192,12 @@ class Writer:
         return body
 
     def may_take(self, error: ClusterError) -> bool:
-        """Return whether an apply failed only because of fields that may be taken over."""
         losers = self._rights.take_ownership
         return bool(error.conflicts) and (
             "*" in losers or all(conflict.manager in losers for conflict in error.conflicts)
         )
 
     def _judge(self, step: Step, body: Object, there: Object) -> Written:
-        """Do what the plan would have done about an object in the place of a new one."""
         if is_going(there):
             raise _unsteady(step.ref)
         inventory = self._inventory(step.job)

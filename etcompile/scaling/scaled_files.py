@@ -192,7 +192,6 @@ def scaled(
 
 
 def _matters(problem: Diagnostic, name: str) -> bool:
-    """Return whether what is wrong with a file may hide something of the job."""
     if problem.location is None or not has_errors([problem]):
         return has_errors([problem])
     try:
@@ -270,7 +269,6 @@ def _compiled(
 
 
 def _workers(job: Job) -> int:
-    """Count the workers as people do: those of the role, and those counted with them."""
     role = job.scaled_role
     return len(role.members) + (role.bounds.others if role.bounds else 0) if role else 0
 
@@ -323,8 +321,6 @@ def _intent(
 def _edited(
     job: Document, now: _Current, intent: Proposal, documents: list[Document], options: Options
 ) -> Proposal | Diagnostic:
-    """Write the number of workers after an intent into the job's file, or explain why not."""
-
     def refused(reason: str, advice: str = "") -> Diagnostic:
         facts = {"job": job.name or "", "reason": reason, "advice": advice}
         return diagnose(codes.NUMBER_NOT_WRITTEN, job.locate(("metadata", "name")), **facts)

@@ -59,7 +59,6 @@ class Informer(Struct):
     _stale: bool = False
 
     def run(self) -> None:
-        """Follow the objects until `close` is called, or `failed` gives up."""
         failures = 0
         while not self.closed.is_set():
             begun = time.monotonic()
@@ -92,7 +91,6 @@ class Informer(Struct):
                 self.closed.wait(_LONGEST_WAIT)
 
     def list(self) -> None:
-        """Report all objects that there are."""
         resource = self.cluster.resource(self.api_version, self.kind)
         uids: dict[Name, str] = {}
         self._stale = False

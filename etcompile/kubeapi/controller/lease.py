@@ -55,7 +55,6 @@ class Lease(Struct):
 
     @property
     def valid(self) -> bool:
-        """Return whether this instance may act now."""
         return steady() < self._until
 
     def run(self, stop: threading.Event) -> None:
@@ -95,7 +94,6 @@ class Lease(Struct):
         return leads
 
     def release(self) -> None:
-        """Give the Lease away, so that another need not wait for its end."""
         if not self.valid or self._version is None:
             return
         self._until = float("-inf")

@@ -36,7 +36,6 @@ class WorkQueue:
 
     @property
     def idle(self) -> bool:
-        """Return whether no key waits for a thread, and none is being reconciled."""
         with self._condition:
             return not self._queued and not self._processing
 
@@ -84,7 +83,6 @@ class WorkQueue:
                 self._plan(key, again)
 
     def close(self) -> None:
-        """Release all waiting threads."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()

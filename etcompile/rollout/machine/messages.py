@@ -96,7 +96,6 @@ class Proposal(Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> Plan:
-        """Everything that is to be done, as one plan."""
         steps = (step for part in (*self.before, self.plan) for step in part.steps)
         return structs.replace(self.plan, steps=tuple(steps))
 

@@ -51,7 +51,6 @@ class ObjectState(Struct, frozen=True):
 
     @property
     def good(self) -> bool:
-        """Whether other objects can build on it."""
         return self.state in ("ready", "ended")
 
 
@@ -67,7 +66,6 @@ def object_state(value: Object) -> ObjectState:
 
 
 def states(values: Iterable[Object]) -> dict[Key, ObjectState]:
-    """Return how far objects are, of kinds that take time to become ready."""
     return {
         (
             value["apiVersion"],
@@ -82,7 +80,6 @@ def states(values: Iterable[Object]) -> dict[Key, ObjectState]:
 
 
 def has_rule(kind: str) -> bool:
-    """Return whether objects of the kind take time to become ready."""
     return kind in _KINDS
 
 
@@ -92,12 +89,10 @@ def is_barrier(kind: str) -> bool:
 
 
 def limit(kind: str) -> float | None:
-    """Return the seconds until an object of the kind should be ready."""
     return _KINDS[kind].limit if kind in _KINDS else None
 
 
 def deleting(value: Object) -> str:
-    """Explain why an object is being deleted, and what keeps it."""
     if value.get("kind") == "Pod" and pods.is_half_deleted(value):
         name = value["metadata"]["name"]
         return f"its deletion was begun and never finished: kubectl delete pod {name} finishes it"
@@ -126,7 +121,6 @@ def _unreachable(pod: Object) -> str:
 
 
 def deleted(value: Object) -> str:
-    """Explain why an object is gone, as far as it said before."""
     why = disruption(value)
     return f"it was deleted: {why}" if why else "it was deleted"
 
@@ -221,7 +215,6 @@ def _at_work(pod: Object, name: object) -> str:
 
 
 def _restarts(pod: Object) -> str:
-    """Return how often the containers of a running Pod have failed; empty if none has."""
     for container in pods.containers(pod):
         if (count := container.get("restartCount") or 0) and pods.terminated_before(container):
             times = "once" if count == 1 else f"{count} times"
@@ -231,7 +224,6 @@ def _restarts(pod: Object) -> str:
 
 
 def _why_failed(value: Object) -> str:
-    """Explain why a Pod failed: what ended it, and how its first failed container ended."""
     ended = ""
     if (failure := next(iter(pods.failures(value)), None)) is not None:
         ended = f"container {failure[0].get('name')} ended{_exit(failure[1])}"
@@ -269,13 +261,10 @@ def _job(value: Object) -> ObjectState:
 def _by_phase(
     phases: Mapping[str, ObjectState], otherwise: ObjectState
 ) -> Callable[[Object], ObjectState]:
-    """Return the rule of a kind whose phase says all."""
     return lambda value: phases.get(status_of(value).get("phase") or "", otherwise)
 
 
 def _by_condition(name: str) -> Callable[[Object], ObjectState]:
-    """Return the rule of a kind that says in a condition whether it is ready."""
-
     def rule(value: Object) -> ObjectState:
         ready = condition(status_of(value), name)
         words = _joined(ready.get("reason") or "", ready.get("message") or "")

@@ -153,7 +153,6 @@ class Machine:
         )
 
     def begin(self, now: float) -> list[Command]:
-        """Return what to do first."""
         self._now = now
         self._end = None if self._choices.timeout is None else now + self._choices.timeout
         self._targets.resume(now)
@@ -207,7 +206,6 @@ class Machine:
 
     @property
     def is_written(self) -> bool:
-        """Whether nothing more will be written; objects may still become ready."""
         return not self._active
 
     @property
@@ -218,7 +216,6 @@ class Machine:
         return bool(self._refusals) or not self._targets.waiting
 
     def state(self, step: Step) -> StepState:
-        """Return the state of a step; one with nothing to do is done."""
         return self._states.get(step.id, "done")
 
     # ---- the end --------------------------------------------------------------------------------
@@ -264,7 +261,6 @@ class Machine:
         return words
 
     def _is_half_done(self, step: Step) -> bool:
-        """Return whether a replacement has deleted the object, and made no new one."""
         state = self.state(step)
         phase = state.phase if isinstance(state, Writing | Failed) else None
         return step.action == "replace" and phase == "create"
@@ -272,7 +268,6 @@ class Machine:
     # ---- steps ----------------------------------------------------------------------------------
 
     def _commands_so_far(self) -> list[Command]:
-        """Return the commands so far, with those of the steps that can begin now."""
         if not self.stopping:
             for step in self._turns.ready():
                 if step.action == "wait":
@@ -402,7 +397,6 @@ class Machine:
                 self._say(step, "held", error.message)
 
     def _settle(self, key: Key) -> None:
-        """End the waits for an object that are over."""
         for step, state in self._waits_for(key):
             if state.what == "ready":
                 target = self._targets.get(key)
@@ -453,7 +447,6 @@ class Machine:
 
 
 def _later(plan: Plan) -> dict[str | None, int]:
-    """Return, by job, the last wave in which anything is made."""
     waves: dict[str | None, int] = {}
     for step in plan.steps:
         if step.action in MAKES:

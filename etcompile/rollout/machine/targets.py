@@ -114,7 +114,6 @@ class Target(Struct, eq=False):
         return self.says or ("running" if self.is_running else "")
 
     def over_limit(self, now: float) -> str | None:
-        """Return why it has waited long enough; None if it has not."""
         timeout = self.observed.timeout
         if self.state != "waiting" or self.observed.good or timeout == math.inf:
             return None
@@ -228,7 +227,6 @@ class Targets:
         return target
 
     def wait_for(self, step: Step, now: float) -> None:
-        """Make a target of an object that a step waits for, whatever its kind's rule."""
         target = self._target(step, now)
         seen = self.observed.get(target.key)
         if seen is not None and seen.observed is not None and target.uid in (None, seen.uid):
@@ -254,14 +252,12 @@ class Targets:
             self._observe(target, self._replaceable(target, seen.observed), now)
 
     def _replaceable(self, target: Target, observed: ObjectState) -> ObjectState:
-        """Wait a moment for the Pod that replaces one that has failed."""
         if target.key not in self._running or observed.state != "failed":
             return observed
         target.uid = None
         return structs.replace(observed, state="waiting", timeout=_REPLACED_WITHIN)
 
     def hint(self, hint: Hint, now: float) -> None:
-        """Note what another object says about an object."""
         for version in ("v1", "batch/v1"):
             target = self._targets.get((version, hint.kind, hint.namespace, hint.name))
             if target is None or (hint.uid and target.uid and hint.uid != target.uid):
@@ -272,7 +268,6 @@ class Targets:
                 self._observe(target, READY, now)
 
     def end(self, event: RunEnded) -> None:
-        """End the wait for a run that a watcher has recorded as over."""
         job = self._records.get((event.namespace, event.config_map))
         if job is not None and event.record.run in self._runs[job]:
             self._ended[job] = event.record
@@ -280,7 +275,6 @@ class Targets:
                 self._changed(target)
 
     def due(self, now: float) -> set[Key]:
-        """Return the keys of the targets whose waits have lasted long enough by then."""
         targets = self._targets.values()
         return {target.key for target in targets if target.over_limit(now) is not None}
 
@@ -389,7 +383,6 @@ class Targets:
 
 
 def _record(job: str) -> ObjectRef:
-    """Return the ConfigMap that has the record of a job, in its namespace if it names one."""
     namespace, _, name = job.rpartition("/")
     return ObjectRef("v1", "ConfigMap", namespace, status_name(name))
 
