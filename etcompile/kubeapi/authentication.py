@@ -127,7 +127,6 @@ _NOT_OF_CLIENTS = frozenset({"accept", "accept-encoding", "content-type", "user-
 
 
 def _of_client(client: ApiClient) -> Credential:
-    """Return what a client of the official package shows now; it may renew its token."""
     try:
         settings = client.configuration.auth_settings().values()
     except Exception as error:

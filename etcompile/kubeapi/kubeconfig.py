@@ -220,7 +220,6 @@ def _merged(kubeconfig: str | Path | None) -> _Merged:
 
 
 def _config(file: Path, *, explicit: bool) -> _Config:
-    """Read a kubeconfig; a file that KUBECONFIG names and that does not exist is empty."""
     try:
         text = file.read_bytes()
     except FileNotFoundError:

@@ -103,7 +103,6 @@ class Resources:
         return None
 
     def _answer(self, version: str) -> Any:
-        """Request what is served of a version, or of a group, whose name ends in a slash."""
         if not _VERSION.fullmatch(version):
             return None  # what looks like a path must not be requested
         try:

@@ -138,7 +138,6 @@ class Session:
         return self._answer("GET", path, query, None, {"Accept": accept}, "always", quiet=quiet)[0]
 
     def close(self) -> None:
-        """End waits and close connections; requests that wait raise a ClusterError."""
         self._stopped.set()
         with self._lock:
             if self._transport is not None:

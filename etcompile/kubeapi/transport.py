@@ -136,7 +136,6 @@ class Transport:
         return response, data
 
     def close(self) -> None:
-        """Close the connections that are idle, unless a program's client shares them."""
         if not self._is_shared:
             self._manager.clear()
         if self._pool is not None:
@@ -187,7 +186,6 @@ def _limits(quiet: float) -> urllib3.Timeout:
 
 
 def _host(parts: SplitResult) -> str:
-    """Return host and port of a URL; with the port also where the URL leaves it out."""
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
     try:
@@ -309,7 +307,6 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _words(error: BaseException) -> str:
-    """Return what the operating system said, without the names of the library's objects."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno:

@@ -72,7 +72,6 @@ class Watch(Struct, eq=False, weakref=True):
                 self.closed.wait(min(0.1 * 2.0**idle, 5.0))
 
     def close(self) -> None:
-        """End the watch, from any thread: the iterator ends without an error."""
         self.closed.set()
         with self.lock:
             response = self.response

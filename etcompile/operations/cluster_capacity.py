@@ -141,7 +141,6 @@ def _sentence(answer: Answer) -> str:
 
 
 def _advice(answer: Answer) -> str:
-    """Return what would have to end before a job fits, and what fits already."""
     words = []
     for priority, amounts in answer.would_end.items():
         needed = ", ".join(f"{name}: {n}" for name, n in amounts.items() if name != "pods")
@@ -152,7 +151,6 @@ def _advice(answer: Answer) -> str:
 
 
 def cost(group: JobObjects, prices: Mapping[str, float]) -> str:
-    """Return the GPU-hours of a run and their price, as far as deadlines and prices are known."""
     pods = [value["spec"] for value in group.objects if value["kind"] == "Pod"]
     deadlines = [spec.get("activeDeadlineSeconds") for spec in pods]
     amounts = total((1, requested(spec)) for spec in pods)

@@ -201,7 +201,6 @@ def _only_renamed(steps: Iterable[Step]) -> Iterator[Diagnostic]:
 
 
 def _other_version(compilation: Compilation, cluster: Cluster) -> Iterator[Diagnostic]:
-    """Warn if the jobs were compiled for another version of Kubernetes than the server's."""
     with suppress(ClusterError):  # a user may not be allowed to read the version
         declared = compilation.settings.kubernetes_version
         if compilation.declares_version and not cluster.version().startswith(f"v{declared}."):
@@ -210,7 +209,6 @@ def _other_version(compilation: Compilation, cluster: Cluster) -> Iterator[Diagn
 
 
 def quotas(cluster: Cluster, plan: Plan) -> dict[str, Sequence[Object]]:
-    """Read the ResourceQuotas of the namespaces that a plan fills; none that may not be read."""
     result: dict[str, Sequence[Object]] = {}
     for namespace in filled(plan):
         try:

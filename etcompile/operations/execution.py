@@ -44,7 +44,6 @@ class Result(Struct, frozen=True):
 
 
 def refused(proposal: Proposal) -> Result | None:
-    """Return what stands in the way of a proposal, as far as its plan knows; None if nothing."""
     steps = proposal.whole.refused
     if not steps:
         return None
@@ -153,7 +152,6 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
 
 
 def warned(cluster: Cluster) -> Iterator[Diagnostic]:
-    """Yield what the API server has warned of, and what it dropped silently, each once."""
     for text in cluster.warnings:
         yield diagnose(codes.API_SERVER_WARNS, None, text=text)
     for kind, field in cluster.dropped:

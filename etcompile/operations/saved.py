@@ -92,7 +92,6 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
 
 
 def _difference(step: Step, now: Object | None, server: DryRun) -> str | None:
-    """Explain how a step's object has changed, if the step would be another one now."""
     if now is None:
         return None if step.uid is None else "it no longer exists"
     uid = now["metadata"].get("uid")

@@ -49,7 +49,6 @@ def applyset_id(parent: ObjectRef) -> str:
 
 
 def is_parent(live: Object, ref: ObjectRef) -> bool:
-    """Return whether an object is an ApplySet's parent, and that of the right one."""
     labels = live["metadata"].get("labels") or {}
     return bool(labels.get(INVENTORY_ID) == applyset_id(ref))
 
@@ -100,7 +99,6 @@ def other_repository(live: Mapping[str, Any], job_set: JobSet) -> str:
 
 
 def orphan_job(live: Object, declared: Collection[tuple[str, str]]) -> tuple[str, str] | None:
-    """Return namespace and name of the job of an ApplySet's parent, unless it is declared."""
     metadata = live["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
     if not name.startswith(_PREFIX):
@@ -110,7 +108,6 @@ def orphan_job(live: Object, declared: Collection[tuple[str, str]]) -> tuple[str
 
 
 def orphans(parents: Iterable[Object]) -> dict[tuple[str, str], str]:
-    """Return the jobs that the last apply of their set did not declare, with the set's name."""
     jobs = {}
     for value in parents:
         annotations = value["metadata"].get("annotations") or {}

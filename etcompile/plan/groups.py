@@ -75,7 +75,6 @@ class Shown(Struct, frozen=True):
 
 
 def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
-    """Group the steps of a plan, in its order; with `idle`, those that do nothing."""
     by_shape: dict[object, list[Step]] = {}
     for place, step in enumerate(plan.steps):
         if (step.action in IDLE) is not idle:
@@ -150,7 +149,6 @@ def side(plan: Plan) -> str:
 
 
 def destroyed(plan: Plan) -> list[Shown]:
-    """Return what the plan deletes, for good or to create it again."""
     return [group for group in shown(plan) if group.first.action in DESTROYS]
 
 

@@ -89,7 +89,6 @@ class Matching:
         }
 
     def add(self, live: Object) -> None:
-        """Match a live object: one of a declared name, or a member of an inventory."""
         key = reference(live).key_in(self.namespace)
         config, job = self._configs.get(key, (live, None))
         if job and (other := owners.other_job(config, live)):

@@ -25,7 +25,6 @@ _SHARED = frozenset({"ConfigMap", _CLAIM, "Secret", "ServiceAccount"})
 
 
 def endangered(drafts: Iterable[Draft], namespace: str) -> set[str]:
-    """Return the namespaces whose Pods may use what the drafts destroy."""
     return {draft.step.ref.namespace or namespace for draft in drafts if _is_shared(draft.step)}
 
 

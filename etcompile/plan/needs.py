@@ -224,7 +224,6 @@ def bundled(graph: Graph) -> Graph:
 
 
 def bundles_of(groups: Iterable[list[_T]]) -> list[list[_T]]:
-    """Return the groups of objects that are shown as one; of a group of few, each object."""
     return [
         bundle
         for group in groups
@@ -346,7 +345,6 @@ FORMS = {"tree": tree, "mermaid": mermaid}
 
 
 def _needs(graph: Graph) -> list[Edge]:
-    """Merge the edges between the same two nodes, with all they do in `how`."""
     reasons: dict[tuple[int, int], dict[str, bool]] = defaultdict(dict)
     for edge in graph.edges:
         reasons[edge.source, edge.target][edge.how] = edge.binds

@@ -143,7 +143,6 @@ def other_job(desired: Object, live: Object) -> str | None:
 
 
 def names_of_config(desired: Object) -> tuple[str, ...]:
-    """Return the names that the ConfigMap of a job may have, whatever the job's kind."""
     job = mapping_at(desired, ("metadata", "labels")).get(JOB_LABEL)
     return config_names(job) if job and _job_kind(desired) else ()
 
@@ -159,7 +158,6 @@ def _job_kind(value: Object) -> str | None:
 
 
 def missing_keys(desired: Object, live: Object) -> list[str]:
-    """Return the parts of the desired key pair that the live Secret lacks."""
     if (pair := key_pair_of(desired)) is None:
         return []
     content = live.get("data") or {}
@@ -174,7 +172,6 @@ def prevents_destruction(*versions: Object) -> bool:
 
 
 def lost_with(live: Object, desired: Object) -> str | None:
-    """Return what a replacement would lose; None if the manifest creates it all again."""
     kind: str = live["kind"]
     group = live["apiVersion"].rpartition("/")[0]
     if kind in _DATA:
@@ -191,7 +188,6 @@ def lost_with(live: Object, desired: Object) -> str | None:
 
 
 def spared(step: Step, live: Object) -> Step:
-    """Reduce the deletion of an object to what may be deleted."""
     if annotations := _NOT_PRUNED.items() & mapping_at(live, ("metadata", "annotations")).items():
         return unmanaged(step, f"it has the annotation {': '.join(min(annotations))}")
     if live["kind"] == "PersistentVolumeClaim":

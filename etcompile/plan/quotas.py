@@ -20,7 +20,6 @@ from etcompile.plan.step import DESTROYS, ObjectKey, Plan, Reason, Step
 
 
 def filled(plan: Plan) -> dict[str, list[Step]]:
-    """Return, by namespace, the steps that create Pods, or Jobs that do."""
     steps: dict[str, list[Step]] = defaultdict(list)
     for step in plan.steps:
         if step.action in ("create", "replace") and _is_workload(step) and step.manifest:

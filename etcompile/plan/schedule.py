@@ -252,7 +252,6 @@ def hosts_in(text: object) -> set[str]:
 
 
 def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
-    """Return the hosts that a change of a ConfigMap adds to its host lists, and removes."""
     added: set[str] = set()
     removed: set[str] = set()
     for change in step.changes:
@@ -295,7 +294,6 @@ class Schedule:
 
 
 def ring(steps: Iterable[Step]) -> str | None:
-    """Return steps that wait for each other, as a sentence; None if there are none."""
     try:
         _sorter({step.id: step for step in steps if step.action not in IDLE}).prepare()
     except CycleError as error:

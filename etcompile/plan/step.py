@@ -226,7 +226,6 @@ def deletion(live: Object, reason: str = "") -> Step:
 
 
 def unmanaged(step: Step, reason: str, remedy: Remedy | None = None) -> Step:
-    """Turn a step into one that leaves its object alone, though an option may change that."""
     why = (Reason(reason, remedy),)
     return structs.replace(step, action="unmanaged", why=why, needs=None, after=())
 

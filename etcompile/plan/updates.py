@@ -137,8 +137,6 @@ def _value(of: Object, path: KeyedPath) -> Any:
 
 
 def _tolerations_added(old: Any, new: Any, *_: Object) -> bool:
-    """Accept more tolerations, and other seconds in those that are there."""
-
     def lasting(toleration: Object) -> Object:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 

@@ -173,7 +173,6 @@ def _under_another_name(value: Object) -> dict[str, Any]:
 
 
 def _member(desired: Object, difference: Difference) -> Object:
-    """Return the object with the label of its ApplySet, or the one that it has."""
     labels = difference.live["metadata"].get("labels") or {}
     if not (label := difference.inventory or labels.get(PART_OF)):
         return desired

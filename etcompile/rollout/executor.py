@@ -195,7 +195,6 @@ class Rollout:
             self._queue.put(Wrote(step, phase, written))
 
     def _narrow(self) -> None:
-        """Reduce the inventories to what is there, for jobs all of whose steps are done."""
         if self._machine.is_broken_off or not self._is_last or self._refused is not None:
             return
         self._refused = []

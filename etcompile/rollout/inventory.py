@@ -124,7 +124,6 @@ def lease_of(parent: Object | None) -> JobLease | None:
 
 
 def seen_version(parent: Object | None, now: float) -> str:
-    """Return what an inventory must still be when a plan is done."""
     lease = lease_of(parent)
     if lease is not None and lease.is_held(now):
         return lease.id
@@ -180,7 +179,6 @@ class Inventories:
                 after.add(step.ref)
 
     def id(self, job: str | None) -> str | None:
-        """Return the id of a job's set; None for objects of no job, which are in none."""
         return applyset_id(self.parent(job)) if job else None
 
     def parent(self, job: str) -> ObjectRef:
@@ -191,8 +189,6 @@ class Inventories:
         return [refused for job in self._before if (refused := self._foreign(job))]
 
     def take(self, concurrency: int) -> list[Refusal]:
-        """Take the leases of all jobs that are written to, or return why none was taken."""
-
         def take_lease(job: str) -> Refusal | None:
             try:
                 self._take(job)
@@ -294,7 +290,6 @@ class Inventories:
         self._prior[job] = live
 
     def _hold(self, job: str, kinds: set[str], namespaces: set[str]) -> None:
-        """Write a parent with a lease of ours, which lasts from now on."""
         begun = steady()
         until = self._cluster.now() + SECONDS
         self._write(job, kinds, namespaces, structs.replace(self._lease, until=until))
@@ -310,7 +305,6 @@ class Inventories:
                         self._hold(job, *_named(self._live(job)))
 
     def _check(self, job: str, live: Object | None) -> None:
-        """Refuse to write a parent that is not ours, or that another command has changed."""
         if refused := self._foreign(job):
             raise RefusedError(refused)
         lease, now = lease_of(live), self._cluster.now()

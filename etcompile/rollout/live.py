@@ -71,7 +71,6 @@ class Live:
             self._passed[version, kind, namespace] = passed
 
     def members(self, parent: Object) -> Iterator[Object]:
-        """Yield the members of the ApplySet of a parent, except perhaps those that `get` gave."""
         kinds, namespaces = applysets.members(parent)
         set_id = parent["metadata"]["labels"][INVENTORY_ID]
         places = list(dict.fromkeys(namespaces))
@@ -242,7 +241,6 @@ def is_covered(parent: Object, namespaces: Collection[str]) -> bool:
 
 
 def parents(cluster: Cluster, set_id: str, namespaces: Iterable[str]) -> Iterator[Object]:
-    """Yield the parents that carry the label of a set, where they may be listed."""
     maps = cluster.resource("v1", "ConfigMap")
     for namespace in (None, *dict.fromkeys(namespaces)):
         try:

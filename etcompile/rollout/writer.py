@@ -114,7 +114,6 @@ class Writer:
         return Written("created", live)
 
     def update(self, step: Step) -> Written:
-        """Change an object that the plan has seen, or take it over."""
         body = self.body(step)
         status = _WRITTEN.get(step.action, "updated")
         if step.action == "adopt":

@@ -117,6 +117,5 @@ class EventRecorder(Struct):
                 _log.exception("an Event cannot be sent: this is a bug")
 
     def close(self) -> None:
-        """Let `run` end once it has sent what is left."""
         self._closed = True
         self._some.set()

@@ -113,14 +113,12 @@ class Informer(Struct):
         self.synced.set()
 
     def close(self) -> None:
-        """End `run`, from any thread."""
         self.closed.set()
         watch = self._watch
         if watch is not None:
             watch.close()
 
     def relist(self, labels: str | None = None) -> None:
-        """List again, perhaps by other labels, from any thread."""
         self.labels = self.labels if labels is None else labels
         self._stale = True
         watch = self._watch

@@ -292,12 +292,10 @@ class Outcome(Struct, frozen=True):
         return NOT_READY if self.unready or self.left or self.timed_out else 0
 
     def after(self, first: "Outcome") -> "Outcome":
-        """Add what an earlier plan has done."""
         changed = first.changed or self.changed
         return structs.replace(self, done=(*first.done, *self.done), changed=changed)
 
     def without(self, plans: tuple[Plan, ...]) -> "Outcome":
-        """Add plans that were not begun because of this one."""
         words = "not started, because an earlier step was not done"
         left = [(step, words) for plan in plans for step in plan.steps if step.action not in IDLE]
         return structs.replace(self, left=(*self.left, *left))

@@ -84,7 +84,6 @@ def has_rule(kind: str) -> bool:
 
 
 def is_barrier(kind: str) -> bool:
-    """Return whether what comes later waits until objects of the kind are ready."""
     return kind in _KINDS and _KINDS[kind].is_barrier
 
 

@@ -159,7 +159,6 @@ class Machine:
         return self._commands_so_far()
 
     def advance(self, event: Event, now: float) -> list[Command]:
-        """Return what to do after an event, in this order."""
         self._now = now
         match event:
             case Wrote():
@@ -222,7 +221,6 @@ class Machine:
 
     @property
     def is_broken_off(self) -> bool:
-        """Whether the user or an error ended the rollout before it was through."""
         return self._interrupted or self._fatal
 
     def left(self) -> list[Step]:

@@ -279,7 +279,6 @@ class Targets:
         return {target.key for target in targets if target.over_limit(now) is not None}
 
     def tick(self, now: float) -> None:
-        """End waits that have lasted long enough or are in vain, and report reasons that last."""
         for target in [*self._targets.values()]:
             words = target.over_limit(now)
             if words is None and target.state == "waiting":
@@ -301,7 +300,6 @@ class Targets:
                     self._command(FollowNotes("Event", target.key[2]))
 
     def unready(self) -> Iterator[Unready]:
-        """Yield the objects that are not ready, and the records of runs that have failed."""
         for job, record in self._ended.items() if self._waits else ():
             if record.phase == "Failed":
                 words = ": ".join(

@@ -157,7 +157,6 @@ class ActionExecutor(Struct, frozen=True):
         return bool(records or pods or hosts or touches or removals)
 
     def _report(self, case: Case, actions: Sequence[Action]) -> None:
-        """Send Events, count, and have logs read: what waits for no answer."""
         config, version = case.seen.config_metadata, str(_version(case.seen.status))
         for action in actions:
             match action:
@@ -206,7 +205,6 @@ class ActionExecutor(Struct, frozen=True):
         self.store.saw_log(key, action.name, action.uid, action.purpose, read, changed=changed)
 
     def _send(self, verb: str, kind: str, request: Callable[[], Any]) -> Any:
-        """Send a request and count its answer."""
         if not self.may_act():
             raise NotLeaderError
         status = "none"
@@ -234,7 +232,6 @@ class ActionExecutor(Struct, frozen=True):
         return self._send("delete", kind, partial(delete, *args, **more))
 
     def _attempt(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
-        """Send a request, and hold the next one like it if it was refused or changed nothing."""
         held, changed = _requests(case, action)[0], False
         try:
             changed = request()
@@ -302,7 +299,6 @@ class ActionExecutor(Struct, frozen=True):
     # ---- Pods ----------------------------------------------------------------------------------
 
     def _on_pods(self, case: Case, actions: Sequence[PodAction]) -> None:
-        """Carry out actions on Pods, side by side."""
         if not actions:
             return
         compiled = _compiled(case, actions)
@@ -331,7 +327,6 @@ class ActionExecutor(Struct, frozen=True):
             raise problem
 
     def _on_pod(self, case: Case, action: PodAction, compiled: _Compiled) -> bool:
-        """Carry out an action; return whether it changed anything."""
         match action:
             case CreatePod(name, uid=uid):
                 deleted = bool(uid) and self._delete_pod(case.key, name, uid)
@@ -362,7 +357,6 @@ class ActionExecutor(Struct, frozen=True):
         return True
 
     def _delete_pod(self, key: JobKey, name: str, uid: str, *, grace: int | None = None) -> bool:
-        """Delete a Pod; return whether it was there."""
         pods = self.cluster.resource("v1", "Pod")
         try:
             there = self._delete(
@@ -416,7 +410,6 @@ class ActionExecutor(Struct, frozen=True):
     def _completed(
         self, case: Case, action: CreatePod, value: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return a compiled Pod with its annotations, its nodes and its gang."""
         if action.annotations:
             metadata = value["metadata"]
             annotations = {**(metadata.get("annotations") or {}), **action.annotations}
@@ -515,7 +508,6 @@ def _is_protected(metadata: Mapping[str, Any]) -> bool:
 
 
 def _requests(case: Case, action: Action) -> tuple[Request, ...]:
-    """Return the requests that hold an action back while they are refused, its own first."""
     match action:
         case WriteStatus():
             return (("status", str(_version(case.seen.status))),)
@@ -536,7 +528,6 @@ def _version(config_map: SeenMap | None) -> int:
 
 
 def _compiled(case: Case, actions: Sequence[PodAction]) -> _Compiled:
-    """Compile the Pods to be created, each role once."""
     declared: dict[str, list[int | None]] = {}
     compiled: dict[tuple[str, int | None], Mapping[str, Any]] = {}
     for action in actions:
@@ -559,7 +550,6 @@ def _compiled(case: Case, actions: Sequence[PodAction]) -> _Compiled:
 
 
 def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | None) -> Object:
-    """Return the ConfigMap that an action writes."""
     job, notes = run.job, _QUIET
     if isinstance(action, WriteStatus):
         name, data = status_name(job.name), record_data(action.record)

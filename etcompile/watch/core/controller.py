@@ -170,7 +170,6 @@ class Watcher:
         self.metrics.computed(self._gauges)
 
     def start(self) -> None:
-        """Start to follow everything, and to act once that is complete."""
         for informer in self._informers:
             self._run(f"informer of {informer.kind}", informer.run)
         self._run("events", self._events.run)
@@ -179,7 +178,6 @@ class Watcher:
         self._run("sync", self._sync)
 
     def stop(self) -> None:
-        """Let reconciliations under way end, and end everything else."""
         self._stop.set()
         for informer in self._informers:
             informer.close()
@@ -211,7 +209,6 @@ class Watcher:
         self._events.run()
 
     def led(self, leads: bool) -> None:  # noqa: FBT001 - an event's value
-        """Act from now on, or stop acting."""
         self.metrics.leads.set(leads)
         if leads:
             _log.info("became leader")
@@ -225,18 +222,15 @@ class Watcher:
         _log.warning("stopped leading: %s", why)
 
     def ready(self) -> Answer:
-        """Return whether everything has been seen once."""
         missing = [informer.kind for informer in self._informers if not informer.synced.is_set()]
         return not missing, f"not synced yet: {', '.join(missing)}" if missing else "ready"
 
     def healthy(self) -> Answer:
-        """Return whether all threads are alive."""
         dead = [t.name for t in self._threads if not t.is_alive() and t.name != "sync"]
         well = not dead or self._stop.is_set()
         return well, "healthy" if well else f"threads have ended: {', '.join(dead)}"
 
     def views(self) -> Iterator[tuple[JobKey, JobView]]:
-        """Yield what was last known of each job, while this watcher leads."""
         for key, memory in [*self._memory.items()] if self._may_act() else ():
             if memory.view is not None:
                 yield key, memory.view
@@ -248,7 +242,6 @@ class Watcher:
 
     @property
     def idle(self) -> bool:
-        """Return whether no job is to be reconciled now."""
         return self._queue.idle
 
     def _run(self, name: str, target: Callable[[], None]) -> None:
@@ -281,7 +274,6 @@ class Watcher:
             self._queue.enqueue(key)
 
     def _sync(self) -> None:
-        """Wait until everything was listed once; then read again what was beyond a cap."""
         for informer in self._informers:
             while not informer.synced.wait(0.2):
                 if self._stop.is_set():
@@ -436,7 +428,6 @@ class Watcher:
         return self.now + wait
 
     def _declared(self, key: JobKey, memory: JobMemory, seen: SeenJob) -> ReadRun:
-        """Read the job that its ConfigMap declares, once."""
         config, maps = seen.config, seen.maps.values()
         problem = next((f"{own.name}: {own.problem}" for own in maps if own.problem), "")
         known, version = memory.declared, f"{config.version if config else 0} {problem}"
@@ -529,7 +520,6 @@ class Watcher:
         return version is None
 
     def _view(self, case: Case, declared: ReadRun) -> JobView:
-        """Return what the rules see of a job."""
         seen, run = case.seen, case.run
         jobs = frozenset(batch_job.view.uid for batch_job in seen.batch.values())
         roles = {role.name: role for role in run.job.roles}

@@ -122,7 +122,6 @@ def _decided(run: Run) -> Run:
 
 
 def _with_losses(run: Run) -> Run:
-    """Decide what becomes of lost replicas: all together come back, or each by itself."""
     if run.record.phase == "Restarting":
         return run
     if (restart := run.restart) is not None:
@@ -154,7 +153,6 @@ def _in_order(actions: Iterable[Action]) -> Iterator[Action]:
 
 
 def scaled_in(run: Run) -> Run:
-    """Return a run with the Pods that leave, and the removal of those whose time is over."""
     view, record = run.view, run.record
     leaving: dict[str, Leaving] = {}
     actions: list[Action] = []
@@ -194,7 +192,6 @@ def scaled_in(run: Run) -> Run:
 
 
 def duplicates(run: Run) -> Iterator[Action]:
-    """Yield the removal of Pods whose rank or name belongs to another one."""
     extra: list[tuple[PodState, float, str]] = []
     for replica in run.replicas:
         for pod in replica.others:
@@ -223,7 +220,6 @@ def duplicates(run: Run) -> Iterator[Action]:
 
 
 def half_deleted(view: JobView, now: float) -> Iterator[Action]:
-    """Yield the deletions to be requested again, after the moment that one takes."""
     for pod in view.pods.values():
         if pod.half_deleted:
             due = pod.due + view.timeouts.settle
@@ -239,7 +235,6 @@ def half_deleted(view: JobView, now: float) -> Iterator[Action]:
 
 
 def released(run: Run) -> Iterator[Action]:
-    """Yield the removal of Pods whose nodes have not answered for too long."""
     policy, record = run.job.run, run.view.own_record
     if policy.lost_node_after is None:
         return

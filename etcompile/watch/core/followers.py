@@ -76,7 +76,6 @@ def exit_code(role: Role, pod: PodState) -> int | None:
 
 
 def may_follow(replica: Replica, cause: Cause, pod: PodState | None, record: RunRecord) -> bool:
-    """Return whether another replica may follow a lost one."""
     role, rules = replica.role, replica.role.recovery.relaunch
     if rules is None or cause == "succeeded":
         return False

@@ -38,7 +38,6 @@ _Names = Mapping[str, tuple[str, ...]]
 
 
 def listed(run: Run) -> Iterator[Action]:
-    """Yield what is to be done so that the launcher knows its hosts."""
     lists = _live(run.job)
     if not lists:
         return
@@ -109,13 +108,11 @@ def _live(job: Job) -> _Lists:
 
 
 def _forms(view: JobView, host_list: HostList) -> tuple[str, ...]:
-    """Return what may follow the bare names in a list."""
     job = structs.replace(view.job, namespace=view.namespace)
     return host_names(job, host_list, view.settings, "")
 
 
 def _ready(run: Run, lists: _Lists) -> _Names:
-    """Return the names of the replicas that are Ready and stay."""
     by_role: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
     stems = {role.name: role.naming.stem for role in run.job.roles}
     records = run.record.replicas
@@ -202,8 +199,6 @@ def _add_anchor(
 
 
 def _with_anchors(anchors: Mapping[str, Anchor], ready: _Names, old: _Names) -> _Names:
-    """Return the names of the lists in natural order, with the anchors that were in them."""
-
     def natural(name: str) -> list[tuple[int, str]]:
         parts = re.split(r"(\d+)", name)  # so that `worker-10` comes after `worker-9`
         return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -66,11 +66,9 @@ class JobMemory(Struct):
             self._held[request] = count + 1, self.clock() + wait
 
     def succeeded(self, request: Request) -> None:
-        """Send the next request like this one at once."""
         self._held.pop(request, None)
 
     def holds(self, request: Request) -> bool:
-        """Return whether it is too early for a request."""
         return bool(self._held) and self.clock() < self._held.get(request, (0, 0.0))[1]
 
     @property

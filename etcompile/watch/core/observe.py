@@ -136,7 +136,6 @@ class SeenJob(Struct):
 
     @property
     def maps(self) -> dict[str, SeenMap]:
-        """Return its ConfigMaps that are there, by the fields above."""
         maps = {"config": self.config, "hosts": self.hosts, "status": self.status}
         return {slot: seen for slot, seen in maps.items() if seen is not None}
 
@@ -183,12 +182,10 @@ class Store:
             return structs.replace(seen, pods=pods, gone=gone, batch=batch)
 
     def known(self) -> list[JobKey]:
-        """Return all jobs of which anything is known."""
         with self._lock:
             return [*self._jobs]
 
     def counts(self) -> tuple[int, int]:
-        """Return the number of jobs, and of Pods."""
         with self._lock:
             jobs = sum(seen.config is not None for seen in self._jobs.values())
             return jobs, sum(len(seen.pods) for seen in self._jobs.values())
@@ -229,7 +226,6 @@ class Store:
             self._changed(key)
 
     def leaves(self, key: JobKey, name: str, uid: str) -> None:
-        """Note that the API server accepted the deletion of a Pod."""
         with self._lock:
             pod = self._pod(key, name, uid)
             if pod is not None:
@@ -237,7 +233,6 @@ class Store:
                 pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
     def log(self, key: JobKey, name: str, uid: str, purpose: str) -> LogRead:
-        """Return what was last read of a Pod's log."""
         with self._lock:
             pod = self._pod(key, name, uid)
             return pod.logs.get(purpose, UNREAD) if pod is not None else UNREAD
@@ -245,7 +240,6 @@ class Store:
     def saw_log(
         self, key: JobKey, name: str, uid: str, purpose: str, read: LogRead, *, changed: bool
     ) -> None:
-        """Note that a log was read, or is being read."""
         with self._lock:
             pod = self._pod(key, name, uid)
             if pod is None:
@@ -376,7 +370,6 @@ class Store:
             seen.gone.clear()
 
     def saw_batch(self, value: Object, *, gone: bool = False) -> None:
-        """Observe a Job of Kubernetes as an event shows it."""
         key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
         with self._lock:
             seen = self._jobs.setdefault(key, SeenJob())

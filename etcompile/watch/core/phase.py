@@ -20,7 +20,6 @@ from etcompile.watch.core.view import JobView
 
 
 def begun(view: JobView) -> RunRecord:
-    """Return the record of this run: the one there is, or a new one."""
     record = view.own_record
     if record is None:
         return RunRecord(view.spec_hash, config=view.config_uid)
@@ -165,7 +164,6 @@ def worth_writing(run: Run, *, quiet: bool) -> bool:
 
 
 def _but_seen(record: RunRecord) -> RunRecord:
-    """Return a record without which Pods were seen."""
     replicas = {key: structs.replace(own, seen=False) for key, own in record.every_replica()}
     record = structs.replace(record, replicas={}, started=None, numbers={})
     return record.with_replicas(replicas)
@@ -304,7 +302,6 @@ _UNREADABLE = (
 
 
 def superseded(run: Run) -> Run:
-    """Write down what `status` says of such a run."""
     record, view = run.record, run.view
     if not view.superseded:
         if record.reason in (ANOTHER_RUN, UNREADABLE):

@@ -99,7 +99,6 @@ def _with_loss(run: Run, loss: Replica, record: RunRecord) -> tuple[RunRecord, R
 def _replacement(
     replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
-    """Yield what is to be done now so that a lost replica gets another Pod."""
     pod, role = replica.pod, replica.role
     reason = replica.cause or "returning"
     if replica.blocked:
@@ -210,7 +209,6 @@ def joint_restart(run: Run) -> Run | None:
 
 
 def next_steps(run: Run) -> Iterator[Action]:
-    """Yield what is left to do of a restart."""
     record = run.record
     due = record.restarted_at + _backoff(record.restarts_in_a_row, run.timeouts)
     if run.now < due:

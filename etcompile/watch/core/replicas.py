@@ -22,7 +22,6 @@ from etcompile.watch.core.view import JobView
 
 
 def placement(view: JobView, record: RunRecord, now: float) -> Run:
-    """Return a run with its Pods by their places."""
     own = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
     replicas = tuple(_replicas(view, own, record))
     newest = max([pod.created for pod in own], default=0.0)
@@ -133,7 +132,6 @@ there; nothing."""
 
 
 def comes_back(role: Role, cause: Cause, pod: PodState | None) -> bool:
-    """Return whether a replica gets another Pod, by how it lost the last that was seen of it."""
     if cause in _MORE[role.recovery.comes_back]:
         return True
     if pod is not None and pod.stopped_by_queue:
@@ -160,7 +158,6 @@ def described(run: Run, loss: Replica) -> str:
 
 
 def why(loss: Replica) -> str:
-    """Describe a loss in a few words, those of `etcompile why`."""
     role, cause, pod = loss.role, loss.cause or "failed", loss.last
     if cause != "failed" or pod is None:
         words = {
@@ -279,7 +276,6 @@ def _state(
 
 
 def _with_pod(run: Run, replica: Replica, pod: PodState) -> Replica:
-    """Judge a replica by its Pod."""
     if pod.deleting and pod.due and replica.role.recovery.relaunch and not pod.held_by_queue:
         # A follower has another name, and need not wait for a node that does not answer. A queue,
         # though, counts the old Pod until it is gone, and would delete the new one as excess.
@@ -300,7 +296,6 @@ def _with_pod(run: Run, replica: Replica, pod: PodState) -> Replica:
 
 
 def _without_pod(run: Run, replica: Replica, pruned: float) -> Replica:
-    """Judge a replica by what was seen of its Pod before it went."""
     gone, view = replica.gone, run.view
     if view.superseded and not (gone and (gone.pod.disrupted or gone.pod.phase == "Failed")):
         # Somebody took the Pod away to create that of the declared run.

@@ -116,11 +116,9 @@ class Metrics:
                 counter.labels(value)
 
     def computed(self, gauges: Callable[[], Iterable[GaugeMetricFamily]]) -> None:
-        """Add gauges whose values are computed when somebody looks."""
         self.registry.register(_Computed(gauges))
 
     def text(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 

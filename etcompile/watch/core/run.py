@@ -172,7 +172,6 @@ class Run(Struct, frozen=True):
     notes: Mapping[str, Note] = {}
 
     def adding(self, actions: Iterable[Action] = (), **changes: Any) -> "Run":
-        """Return the run with more actions, and other fields as given."""
         return structs.replace(self, actions=(*self.actions, *actions), **changes)
 
     @property
@@ -185,7 +184,6 @@ class Run(Struct, frozen=True):
 
     @property
     def pods(self) -> Iterator[PodState]:
-        """Yield all Pods of this run."""
         for replica in self.replicas:
             if replica.pod is not None:
                 yield replica.pod
@@ -196,7 +194,6 @@ class Run(Struct, frozen=True):
 
     @property
     def restarts_together(self) -> bool:
-        """Return whether the watcher recreates all replicas if one is lost."""
         return self.job.run.together and self.job.run.in_place is None
 
     def those(self, *states: State) -> list[Replica]:

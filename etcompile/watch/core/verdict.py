@@ -40,7 +40,6 @@ def end(run: Run) -> End | None:
 
 
 def ended(run: Run, end: End) -> Run:
-    """Return a run that is over, and its Event."""
     record = structs.replace(
         run.record,
         phase="Succeeded" if end.succeeded else "Failed",
@@ -100,7 +99,6 @@ def _end(run: Run) -> End | None:
 
 
 def _decider(run: Run, replica: Replica) -> Decider:
-    """Return what a replica that decides has come to."""
     outcomes: dict[State, Outcome] = {"done": "done", "left": "out"}
     outcome, last = outcomes.get(replica.state, "open"), replica.latest
     if (

@@ -59,7 +59,6 @@ _ANCHORS = msgspec.json.Decoder(dict[str, Anchor])
 
 
 def hosts_record(data: Mapping[str, str], metadata: Mapping[str, Any]) -> HostsRecord:
-    """Return the live host lists, read back from `J-hosts`."""
     try:
         anchors = (metadata.get("annotations") or {}).get(ANCHOR) or "{}"
         return HostsRecord(data, _ANCHORS.decode(anchors))
@@ -111,7 +110,6 @@ class JobView(Struct, frozen=True):
     unreadable: str = ""  # why the ConfigMap cannot be read, in that case
 
     def log(self, uid: str, purpose: str) -> LogRead:
-        """Return what was last read of the log of the Pod with a UID."""
         reads = self.logs.get(uid)
         return reads.get(purpose, UNREAD) if reads else UNREAD
 

@@ -71,7 +71,6 @@ def spoke(view: JobView, pod: PodState) -> float:
 
 
 def last_line(view: JobView, pod: PodState) -> str:
-    """Return the last line of a Pod's log after its time; empty if it is not known."""
     return "".join(view.log(pod.uid, PURPOSE).lines or ()).strip()
 
 
@@ -82,5 +81,4 @@ def is_read(view: JobView, pod: PodState, due: float) -> bool:
 
 
 def to_read(pod: PodState, role: Role) -> ReadLog:
-    """Return the request for a Pod's last line."""
     return ReadLog(pod.name, pod.uid, role.template.main, PURPOSE, tail=1, limit=512)

@@ -88,7 +88,6 @@ def epoch_reports(run: Run) -> Iterator[tuple[Supervised, EpochLine]]:
 
 
 def logs_to_read(run: Run) -> Iterator[Action]:
-    """Yield the logs to be read for what they say of epochs, and when to look again."""
     record, now = run.record, run.now
     if record.phase != "Running":
         return
@@ -117,7 +116,6 @@ def _log(run: Run, pod: PodState) -> LogRead:
 
 
 def failed_first(run: Run, line: EpochLine) -> Iterator[Failure]:
-    """Yield the failure for which an epoch ended, if its replica is there."""
     name, index, code = line.failed_first or ("", 0, 0)
     ended = line.epoch - 1 if line.verb == "begins" else line.epoch
     for member in (own for own in supervised(run) if own.key == (name, index)):
