@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from etcompile.check.json_schemas import Validator
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.diagnostics.diagnostic import Fix, Quote, Rename, Replace
+from etcompile.diagnostics.message_text import cut_value
 from etcompile.diagnostics.spelling import bare, closest
 from etcompile.k8s import quantity
 from etcompile.k8s.path import dotted, value_at
@@ -24,7 +25,6 @@ from etcompile.k8s.path import dotted, value_at
 Problem = Literal["unknown", "missing", "type", "choice", "range", "form", "empty", "other"]
 
 MOST_FAULTS = 200
-"""Faults to report of one value."""
 
 _Error = jsonschema_rs.ValidationError
 _Kind = jsonschema_rs.ValidationErrorKind
@@ -40,8 +40,6 @@ _TYPES = {
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})")
-_WIDEST = 60
-"""Characters of a value in a message."""
 _LISTED = 8
 """Fields that a hint lists if none of them resembles the unknown one."""
 
@@ -186,7 +184,7 @@ def _faults(error: _Error, view: _View) -> Iterator[Fault]:
             if {"patternProperties", "title"} <= rules.keys():  # labels and annotations
                 where = f"key of {dotted(view.path(error)) or view.root}"
                 for name in names:
-                    facts = {"where": where, "expected": rules["title"], "found": _cut(name)}
+                    facts = {"where": where, "expected": rules["title"], "found": cut_value(name)}
                     yield _fault(error, view, "form", facts, key=name)
                 return
             known = list(rules.get("properties", ()))
@@ -220,6 +218,7 @@ def _faults(error: _Error, view: _View) -> Iterator[Fault]:
 
 def _words(error: _Error, rules: Mapping[str, Any]) -> tuple[Problem, dict[str, str]]:
     value: Any = error.instance
+    unit = "characters" if isinstance(value, str) else "items"
     match error.kind:
         case _Kind.Type(types=types):
             # In quotes it would be a text that is still not allowed.
@@ -245,24 +244,20 @@ def _words(error: _Error, rules: Mapping[str, Any]) -> tuple[Problem, dict[str, 
             return "empty", {}
         case _Kind.Pattern(pattern=pattern):
             expected = rules.get("title") or f"of the form {pattern}"
-            return "form", {"expected": expected, "found": _cut(str(value))}
+            return "form", {"expected": expected, "found": cut_value(str(value))}
         case _Kind.Not() if "title" in rules:
             return "other", {"problem": rules["title"], "advice": rules.get("description", "")}
-        case _Kind.MinItems(limit=limit):
-            problem = f"must have at least {limit} items, not {len(value)}"
-        case _Kind.MaxItems(limit=limit):
-            problem = f"must have at most {limit} items, not {len(value)}"
-        case _Kind.MinLength(limit=limit):
-            problem = f"must have at least {limit} characters, not {len(value)}"
-        case _Kind.MaxLength(limit=limit):
-            problem = f"must have at most {limit} characters, not {len(value)}"
+        case _Kind.MinItems(limit=limit) | _Kind.MinLength(limit=limit):
+            problem = f"must have at least {limit} {unit}, not {len(value)}"
+        case _Kind.MaxItems(limit=limit) | _Kind.MaxLength(limit=limit):
+            problem = f"must have at most {limit} {unit}, not {len(value)}"
         case _Kind.UniqueItems():
             twice = (item for number, item in enumerate(value) if item in value[:number])
             problem = f"lists {_shown(next(twice))} twice"
         case _Kind.OneOfMultipleValid():
             problem = "fits more than one of the allowed forms, and may fit one only"
         case _:
-            problem = _cut(error.message)
+            problem = cut_value(error.message)
     return "other", {"problem": problem}
 
 
@@ -333,17 +328,13 @@ def _alternatives(
 def _shown(value: object) -> str:
     match value:
         case str():
-            return f"'{_cut(value)}'"
+            return f"'{cut_value(value)}'"
         case list():
             return "a list" if value else "an empty list"
         case dict():
             return "a mapping" if value else "an empty mapping"
         case _:
             return json.dumps(value)
-
-
-def _cut(words: str) -> str:
-    return words if len(words) <= _WIDEST else f"{words[:_WIDEST]}..."
 
 
 # Corrections ----------------------------------------------------------------------------------

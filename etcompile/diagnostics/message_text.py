@@ -35,6 +35,14 @@ def _well_formed(value: Any) -> Any:
     return value
 
 
+WIDEST = 60
+"""Characters of a value in a message."""
+
+
+def cut_value(value: str) -> str:
+    return value if len(value) <= WIDEST else f"{value[:WIDEST]}..."
+
+
 def excerpt(text: str, longest: int, start: int = 0) -> str:
     part = text[start : start + longest]
     return f"{'…' if start else ''}{part}{'…' if start + longest < len(text) else ''}"

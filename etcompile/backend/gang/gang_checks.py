@@ -13,7 +13,7 @@ from typing import Any
 from etcompile.backend.gang.group import Group, place_of, pod_specs
 from etcompile.backend.gang.scheduler import Scheduler
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
-from etcompile.diagnostics.message_text import excerpts
+from etcompile.diagnostics.message_text import WIDEST, excerpts
 from etcompile.k8s import requests
 from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.objects import wave
@@ -28,8 +28,6 @@ _NEEDED = ("cpu", "memory")
 """Resources that every container should request; schedulers miscount Pods without them."""
 _QUEUES = {*QUEUE_LABELS, *QUEUE_ANNOTATIONS}
 """Keys that another rule checks."""
-_LONGEST = 60
-"""Characters of a value in a message."""
 _SHAPING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName", "overhead")
 _TITLES = {
     "minimum": "minimum",
@@ -157,7 +155,7 @@ def _replaced(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
                 if texts[key] != marks[key]:
                     at = template.origin.locate("metadata", field, key)
                     what = f"{field.removesuffix('s')} {key}"
-                    before, after = excerpts(texts[key], marks[key], _LONGEST)
+                    before, after = excerpts(texts[key], marks[key], WIDEST)
                     facts = {"what": what, "found": before, "role": role.name}
                     yield diagnose(codes.GANG_MARKS_REPLACED, at, **facts, wanted=after)
 
@@ -197,7 +195,6 @@ def _unlike(group: Group) -> Iterator[Diagnostic]:
 
 
 def _shape(spec: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what schedulers distinguish Pods of different roles by."""
     ports = [container.get("ports") for container in spec["containers"]]
     return (requests.requested(spec), ports, *(spec.get(field) for field in _SHAPING))
 

@@ -13,23 +13,15 @@ import msgspec
 from msgspec import Struct, field
 
 from etcompile import data
+from etcompile.diagnostics.message_text import cut_value
 from etcompile.k8s.listkeys import key_values
-from etcompile.k8s.names import (
-    is_key,
-    is_label,
-    is_label_value,
-    is_port_name,
-    is_subdomain,
-)
+from etcompile.k8s.names import is_key, is_label, is_label_value, is_port_name, is_subdomain
 from etcompile.k8s.path import value_at
 from etcompile.k8s.validation import checks
 from etcompile.k8s.validation.checks import Broken, Path, Subject
 
 NEWEST = 999
 """The minor version of a rule that is still in force."""
-
-_WIDEST = 60
-"""Characters of a value in a message."""
 
 
 class Rule(Struct, frozen=True):
@@ -189,9 +181,7 @@ def _broken(
     except (AttributeError, TypeError):
         return  # a value has a wrong type, which the schema reports
     for broken in places:
-        shown = str(value_at(value, broken.path))
-        shown = shown if len(shown) <= _WIDEST else f"{shown[:_WIDEST]}..."
-        facts = {"value": shown, **broken.facts}
+        facts = {"value": cut_value(str(value_at(value, broken.path))), **broken.facts}
         yield Problem(
             path=(*at, *broken.path),
             message=rule.message.format_map(facts),
