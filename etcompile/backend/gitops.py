@@ -17,7 +17,6 @@ from etcompile.k8s.objects import SYNC_WAVE, Object, wave
 from etcompile.model import Job, Profile
 
 _NEVER_DELETED = frozenset({"Namespace", "PersistentVolumeClaim"})
-"""Kinds that no tool may delete."""
 _CUSTOM = frozenset({"ExternalSecret", "PodGroup", "SSHKey", "SealedSecret", "SecretProviderClass"})
 """Kinds whose definition may arrive with the same sync."""
 _SMALL = frozenset({"Pod", "Service", "ServiceAccount", "Namespace"})

@@ -139,7 +139,6 @@ def _resolved(job: Job, settings: Settings) -> tuple[Job, list[dict[str, Any]]]:
 
 
 def namespace_reason(job: Job, settings: Settings) -> str | None:
-    """Say why the job's namespace must be known to compile it; None if it need not be."""
     if job.access is not None and job.access.rules:
         return "the subject of its RoleBinding must name one"
     if job.names_namespace:

@@ -148,14 +148,8 @@ def sysctls(role: Role, ssh: SshCredentials | None) -> list[dict[str, Any]] | No
 # The container that checks a node -----------------------------------------------------------------
 
 _SAME = (
-    "image",
-    "imagePullPolicy",
-    "workingDir",
-    "envFrom",
-    "env",
-    "resources",
-    "securityContext",
-    "volumeDevices",
+    *("image", "imagePullPolicy", "workingDir", "envFrom", "env", "resources"),
+    *("securityContext", "volumeDevices"),
 )
 """Fields of the main container that its preflight shares."""
 _OURS = frozenset({SCRIPTS, HOSTS, STATUS, RUN_STATE})

@@ -60,7 +60,6 @@ def resolve(job: Job, mode: SecretMode) -> tuple[Job, Objects]:
 
 
 def generated(job: Job, mode: SecretMode) -> Objects:
-    """Return the objects that are created only in the cluster, without their keys."""
     ssh = job.credentials
     if ssh is None or not ssh.owned or mode.kind != "runtime":
         return []

@@ -30,11 +30,8 @@ def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
             services.append(_service(None, shared, dict(job.selector), entries))
         return services
     for role in served:
-        labels, selected, entries = (
-            role_labels(job, role),
-            selector(job, role),
-            _entries(role.ports),
-        )
+        labels, selected = role_labels(job, role), selector(job, role)
+        entries = _entries(role.ports)
         index = role.labels.rank or role.labels.index
         for member in role.members:
             indexes = place_labels(role, member)
@@ -45,7 +42,6 @@ def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
 
 
 def names(job: Job, settings: Settings) -> frozenset[str]:
-    """Return the names of the Services without which the job's Pods do not find each other."""
     if job.run.suspended and not job.service:
         return frozenset()
     return frozenset(value["metadata"]["name"] for value in objects(job, settings))

@@ -14,7 +14,6 @@ from etcompile.k8s.objects import Object
 from etcompile.model.schedulers import KUEUE_QUEUE
 
 _LOWEST = -STAYS - 2
-"""A priority below all others."""
 _DEPENDS = "whether the scheduler finds a node for each Pod depends on how it scores nodes"
 _ROUNDED = "the snapshot rounds up what nodes use, so --capacity cluster may find more room"
 _NOWHERE = "no placement was found on the empty cluster either, which does not prove that none is"
@@ -54,7 +53,6 @@ def fit(
     roles: Sequence[Role] = roles_of(snapshot, pods, jobs, unknown)
 
     def with_others(above: int) -> Packing:
-        """Return the cluster with the other Pods of a higher priority than that."""
         return Packing(snapshot, roles, lambda use: use.job not in jobs and use.priority > above)
 
     def fewer(placed: Sequence[int]) -> dict[str, int]:

@@ -18,13 +18,8 @@ _NAME_LIMIT = 63
 _WITHOUT_SHELL = r"gcr\.io/distroless/(?!.*:[\w.-]*debug)|cgr\.dev/chainguard/static(?![\w-])"
 
 _RESERVED_VOLUMES = (
-    protocol.SCRIPTS,
-    protocol.HOSTS,
-    protocol.STATUS,
-    protocol.RUN_STATE,
-    protocol.SSH,
-    f"{protocol.SSH}-home",
-    protocol.USERS,
+    *(protocol.SCRIPTS, protocol.HOSTS, protocol.STATUS, protocol.RUN_STATE, protocol.USERS),
+    *(protocol.SSH, f"{protocol.SSH}-home"),
 )
 _RESERVED_INITS = ("wait-for-workers", "copy-ssh-keys", protocol.USERS)
 

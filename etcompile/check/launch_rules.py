@@ -21,12 +21,7 @@ _NETWORK = ("--network-interfaces", "--network-interface", "--nics")
 _OTHER_HOSTS = ("-H", "--H", "-host", "--host", "-hosts", "--hosts", "-app", "--app")
 """Options that name other hosts, or other slots, than the job's hostfile."""
 _HOST_FILES = (
-    "-hostfile",
-    "--hostfile",
-    "-machinefile",
-    "--machinefile",
-    "-f",
-    "--default-hostfile",
+    *("-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "--default-hostfile"),
 )
 _JOB_FILE = "/hostfile"
 """The end of the path of the job's hostfile."""

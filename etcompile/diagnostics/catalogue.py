@@ -44,7 +44,6 @@ def _entries() -> Mapping[str, str]:
 
 @functools.cache
 def codes_by_name() -> Mapping[str, str]:
-    """Return the codes by the names of the rules, without parsing entries."""
     second_lines = {code: entry.split("\n", 2)[1] for code, entry in _entries().items()}
     return {line.removeprefix("  name: "): code for code, line in second_lines.items()}
 

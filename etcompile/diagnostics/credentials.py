@@ -83,7 +83,6 @@ def may_hold_credential(data: bytes) -> bool:
 
 
 def form_of(text: str) -> str | None:
-    """Return which credential a text contains, by its form: `a GitHub token`; None for none."""
     return next((what for what, _ in _by_form(text)), None)
 
 

@@ -104,19 +104,12 @@ class TextEdit(Struct, frozen=True, rename="camel"):
 
 
 class Fix(Struct, frozen=True):
-    """A correction of the cause of a diagnostic.
+    """A correction of the cause of a diagnostic."""
 
-    Args:
-        title: What it does, as a command: `rename 'replica' to 'replicas'`.
-        changes: Applied all together or not at all.
-        is_safe: It certainly preserves the meaning; otherwise it is a good guess.
-        edits: The changes as edits of the text, after `etcompile.fixes` has found them.
-    """
-
-    title: str
-    changes: tuple[Change, ...]
-    is_safe: bool
-    edits: tuple[TextEdit, ...] = ()
+    title: str  # what it does, as a command: `rename 'replica' to 'replicas'`
+    changes: tuple[Change, ...]  # all of them are applied, or none
+    is_safe: bool  # it certainly preserves the meaning; otherwise it is a good guess
+    edits: tuple[TextEdit, ...] = ()  # the changes in the text, after `etcompile.fixes`
 
     @property
     def file(self) -> str | None:

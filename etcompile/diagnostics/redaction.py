@@ -16,7 +16,6 @@ from etcompile.diagnostics.credentials import (
 from etcompile.diagnostics.message_text import printable
 
 HIDDEN = "(hidden)"
-"""What replaces a private key or a credential."""
 LONGEST = 4096
 """Characters to show of a message or of a text from a cluster."""
 

@@ -22,7 +22,6 @@ from etcompile.k8s.path import mapping_at
 from etcompile.naming import Natural, natural
 
 Manifest = Mapping[str, Any]
-"""A Kubernetes object as a JSON value."""
 
 _natural_namespace = functools.lru_cache(maxsize=1024)(natural)
 """Cached, because few namespaces hold many objects."""

@@ -160,7 +160,6 @@ def _entry(key: str, text: str, indent: str) -> str:
 
 
 def _key(key: str, indent: str) -> str:
-    """Return a key without its colon; `indent` is that of its mapping."""
     written = _text(key)
     return written if len(written) <= _LONGEST_SIMPLE_KEY else f"? {written}\n{indent}"
 

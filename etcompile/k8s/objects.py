@@ -15,7 +15,6 @@ LiveObject = dict[str, Any]
 """An object that its holder may change: an answer of the API server, or one under construction."""
 
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
-"""The lists of containers of a PodSpec."""
 
 SERVER_METADATA = frozenset(
     {

@@ -13,7 +13,6 @@ ENDED = frozenset({"Succeeded", "Failed"})
 """Final phases: no container runs or will run again."""
 
 KUBECTL_NAMES = frozenset({"pod", "pods", "po"})
-"""kubectl's names of the kind."""
 
 _DISRUPTIONS: Mapping[str, tuple[str, str]] = {
     "PreemptionByScheduler": ("Preempted", "a Pod of higher priority has its place"),

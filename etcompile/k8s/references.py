@@ -19,14 +19,7 @@ _TEMPLATES: dict[str, tuple[str, ...]] = {
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
     "PodTemplate": ("template", "spec"),
     **dict.fromkeys(
-        (
-            "DaemonSet",
-            "Deployment",
-            "Job",
-            "ReplicaSet",
-            "ReplicationController",
-            "StatefulSet",
-        ),
+        ("DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"),
         ("spec", "template", "spec"),
     ),
 }
@@ -62,7 +55,6 @@ def claim_of(volume: Mapping[str, Any]) -> str:
 
 
 def controlled_secret(value: Mapping[str, Any]) -> str | None:
-    """Return the name of the Secret that a controller makes from this object; None if none does."""
     name = _text(mapping_at(value, ("metadata",)), "name")
     if value.get("kind") == "ExternalSecret":
         return _text(mapping_at(value, ("spec", "target")), "name") or name

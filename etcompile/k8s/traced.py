@@ -17,16 +17,12 @@ Step = str | int
 
 
 class Traced(Struct, frozen=True, eq=False):
-    """A JSON value and where it was written.
-
-    Args:
-        entries: The parts that were written elsewhere than below `path`, by key or index; None if
-            there are none.
-    """
+    """A JSON value and where it was written."""
 
     value: Any
     source: Source
     path: ValuePath = ()
+    # Parts that were written elsewhere than below `path`, by key or index.
     entries: "Mapping[Step, Traced] | None" = None
 
     @property

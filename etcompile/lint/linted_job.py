@@ -23,7 +23,6 @@ from etcompile.model import Job, Role, Settings
 from etcompile.model.protocol import ROLE_LABEL
 
 Value = Mapping[str, Any]
-"""A JSON mapping."""
 
 _LAUNCHERS = frozenset(LAUNCHERS) - {"torchrun"}
 """Programs that start a training on other hosts; torchrun runs on each of them."""
@@ -78,7 +77,6 @@ class RolePods(Struct, frozen=True):
 
     @property
     def options(self) -> Iterator[Option]:
-        """Return the options of the commands whose values are no shell variables."""
         return (option for started in self.commands for option in started.options)
 
     @property

@@ -303,7 +303,7 @@ def _interface_problem(job: LintedJob, pods: RolePods, name: str, value: str) ->
         return "by the loopback interface no other Pod can be reached"
     if pods.spec.get("hostNetwork") or _MORE_NETWORKS in pods.metadata.get("annotations", {}):
         return None
-    if "$(" in value:
+    if "$(" in value:  # refers to another variable
         return None
     for interface in interfaces:
         # NCCL matches the beginning of a name, unless an exact match is requested.

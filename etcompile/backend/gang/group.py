@@ -114,7 +114,6 @@ class Group(Struct, frozen=True):
 
     @property
     def minimum(self) -> int:
-        """Return how many Pods must fit before any starts, over all roles."""
         return sum(share.minimum for share in self.shares)
 
     @property

@@ -25,7 +25,6 @@ SUPPRESSION_FORMS: tuple[Format, ...] = ("json", "sarif")
 """The forms that also list suppressed diagnostics, marked as such."""
 
 STANDARD_INPUT = "-"
-"""The name of standard input in a location."""
 
 
 class Audience(Struct, frozen=True):

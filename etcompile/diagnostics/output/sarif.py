@@ -21,7 +21,6 @@ from etcompile.diagnostics.output import Audience
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"
-"""The scanners' name for the root of the repository."""
 _FINGERPRINT = "etcompile/v1"
 _PLACES = re.compile(r"\b(line|column) \d+|:\d+:\d+\b")
 """Line and column numbers inside a message: `first on line 3`, `first in jobs/a.yaml:3:1`."""

@@ -113,7 +113,6 @@ def sleep_seconds(spec: Value, _: Subject) -> Iterator[Broken]:
 _ADVISED = 20
 """Mounts that get a suggestion: each one compares the names of all volumes."""
 _LISTED = 8
-"""Volumes that a suggestion lists."""
 
 
 def unknown_volumes(spec: Value, subject: Subject) -> Iterator[Broken]:
