@@ -181,7 +181,7 @@ def _checked(job: Job, pod: Object) -> Object:
     first = next((n for n, c in enumerate(inits) if c.get("restartPolicy") != "Always"), len(inits))
     resources = main.get("resources") or {}
     gpus = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.get(_GPU, 0)
-    # Of our volumes it needs only the scripts.
+    # It needs only the scripts of our volumes.
     mounts = [m for m in main.get("volumeMounts", ()) if m["name"] not in _OURS]
     mounts.append({"name": SCRIPTS, "mountPath": SCRIPTS_PATH, "readOnly": True})
     container = {

@@ -129,7 +129,7 @@ def _assigned(
                 continue
             names = [f["name"] for f in group["flavors"] if f["name"] in quotas.flavors]
             keys = {key for f in names for key in quotas.flavors[f].get("nodeLabels") or ()}
-            # Of a Pod's terms, only those about labels of flavors count.
+            # Only terms about labels of flavors count.
             terms = [tuple(e for e in term if e[0] in keys) for term in chosen.node_terms]
             open_to = []
             for flavor, its in ((f, quotas.flavors[f]) for f in names):

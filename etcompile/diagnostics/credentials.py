@@ -90,7 +90,7 @@ def is_credential(name: str, value: str) -> bool:
     """Return whether a value is a credential, by the name of what holds it.
 
     Args:
-        name: Of a variable, an option, an annotation or a key.
+        name: A variable, an option, an annotation or a key.
         value: Its value, which may be a reference or a placeholder and so no credential.
     """
     if not any(sign in name.upper() for sign in _SIGNS) or len(value) > _LONGEST:

@@ -118,7 +118,7 @@ def unscheduled(pod: Object) -> Mapping[str, Any] | None:
     return scheduled if scheduled.get("status") == "False" else None
 
 
-# Who ends a Pod --------------------------------------------------------------------------------
+# The end of a Pod ------------------------------------------------------------------------------
 
 
 def is_refused(pod: Object) -> bool:

@@ -33,7 +33,8 @@ class Credential(Struct, frozen=True):
     """What a request shows to the API server.
 
     Args:
-        headers: Of every request, as `http.client` takes them; a name may be there several times.
+        headers: Those of every request, as `http.client` takes them; a name may be there several
+            times.
         certificate: A client certificate; empty for none.
     """
 

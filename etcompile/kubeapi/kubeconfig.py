@@ -36,7 +36,7 @@ class ExecPlugin(Struct, frozen=True, rename="camel"):
 
     Args:
         env: Variables, each with `name` and `value`.
-        api_version: Of its ExecCredential.
+        api_version: That of its ExecCredential.
         interactive_mode: `Never`, `IfAvailable` or `Always`: whether it gets our standard input.
     """
 

@@ -91,8 +91,8 @@ def _remedy(top: Path) -> str:
 def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = False) -> list[str]:
     """Write files of a revision to a folder, and return the paths that exist.
 
-    Paths have `/`. Of a folder, and of the folder where a glob starts, the YAML and JSON files are
-    written, or `every` file.
+    Paths have `/`. A folder, or the folder where a glob starts, means its YAML and JSON files, or
+    `every` file.
     """
     existing: list[str] = []
     blobs: dict[str, str] = {}

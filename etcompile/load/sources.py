@@ -49,8 +49,8 @@ class Sources(Struct, frozen=True):
 def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
     """List the files that a path on the command line names.
 
-    A path that exists is a file or a directory, not a glob. Of a directory, these are its YAML and
-    JSON files at any depth, except hidden ones; of a glob its matches, directories with all their
+    A path that exists is a file or a directory, not a glob. A directory means its YAML and JSON
+    files at any depth, except hidden ones; a glob means its matches, directories with all their
     files. A pattern that ends in `*` or `**` matches YAML and JSON files only.
     """
     if _MAGIC.search(path) and not os.path.lexists(path):

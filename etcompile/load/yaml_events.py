@@ -33,7 +33,7 @@ def merged_in(written: dict[Any, Any], merges: list[tuple[int, list[dict[Any, An
     """Apply merges, each with the number of keys above it, as kubectl's parser does.
 
     A merge applies at the place of its merge key: a key written below it takes precedence over the
-    merge, and a key above it does not. Of two mappings in one merge the earlier takes precedence.
+    merge, and a key above it does not. The earlier of two mappings in one merge takes precedence.
     """
     keys = list(written)
     value: dict[Any, Any] = {}

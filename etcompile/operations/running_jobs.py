@@ -226,7 +226,7 @@ def _supervised(
     """Return the Pods in which a supervisor passes signals on: running commands, and others.
 
     Args:
-        mains: Of each role with supervisors, the container whose command has one: it is ready
+        mains: By role with supervisors, the container whose command has one: it is ready
             exactly while the command runs.
     """
     running: list[LiveObject] = []

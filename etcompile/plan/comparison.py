@@ -32,8 +32,8 @@ def compared(desired: Object, live: Object, owned: Ownership | None) -> tuple[Ra
     """Return where applying a desired object would change the live one.
 
     Args:
-        owned: Who owns the live object's fields; None if that is a declaration, too, so that what
-            is not desired is removed.
+        owned: The owners of the live object's fields; None if that is a declaration, too, so that
+            what is not desired is removed.
     """
     if desired == live:
         return ()

@@ -37,7 +37,7 @@ class Difference(Struct, frozen=True):
     Args:
         desired: What is to be applied: as declared, but for fields that stay as they are.
         inventory: The id of the ApplySet that it should be in; None for none.
-        owned: Who owns the live object's fields; None if that is a declaration, too.
+        owned: The owners of the live object's fields; None if that is a declaration, too.
     """
 
     ref: ObjectRef

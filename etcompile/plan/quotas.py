@@ -61,7 +61,7 @@ def within_quotas(
             continue
         if not lasting:
             continue
-        # Of runs that are over, nothing is ended.
+        # A run that is over has nothing left to end.
         ending = {job for job, value in there if value is not None and "pods" in usage(value)}
         ending &= {step.job for step in workloads}
         refused, worst, words = set[str | None](), lasting[0], ""

@@ -39,7 +39,7 @@ class Draft(Struct, frozen=True):
     """A step, and the object that it is about: as it is desired, or else as it is.
 
     Args:
-        unlisted: Of a Pod that still drains: since when no host list names it.
+        unlisted: For a Pod that still drains: since when no host list names it.
     """
 
     step: Step
@@ -128,7 +128,7 @@ class _Training:
         self.applied = [pod for pod in pods if pod.step.action in MAKES]
         # A launcher may be a Job, which creates its Pods.
         self.runs = [*self.applied, *(job for job in jobs if job.step.action in _CREATING)]
-        # Of a gang, Kubernetes starts the minimum in the order in which the Pods were created
+        # Kubernetes starts the minimum of a gang in the order in which its Pods were created
         # (reference/gang-scheduling.md 5): those that a run cannot begin without come first.
         self.leaders: list[str] = []
         self.followers: list[str] = []

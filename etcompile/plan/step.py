@@ -133,7 +133,7 @@ class FieldChange(Struct, frozen=True, omit_defaults=True):
     Args:
         before: Its value on the live object; None if it is added. Never a value of a Secret.
         after: Its value once the step is done; None if it is removed.
-        manager: Who else owns it, where this is why the step is a conflict.
+        manager: The other owner, where this is why the step is a conflict.
         immutable: The API refuses this change, so the object has to be replaced.
         steps: The path in steps: keys, and `[name]` or `[index]` for an item of a list.
     """

@@ -40,7 +40,7 @@ class Live:
         self._versions: dict[str, str] = {}
         """The version in which objects of a group were read by name."""
         self._passed: dict[tuple[str, str, str], list[Object]] = {}
-        """Of what was listed as a whole: members of an ApplySet that `get` did not look for."""
+        """Parts of whole lists: members of an ApplySet that `get` did not look for."""
 
     def get(self, references: Sequence[ObjectRef]) -> Iterator[Object]:
         """Yield those of these objects that exist, each in the version of its reference.

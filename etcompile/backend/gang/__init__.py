@@ -76,8 +76,7 @@ def problems(
     objects: Sequence[Object],
     changed: Sequence[Source] = (),
 ) -> list[Diagnostic]:
-    # Of thousands of Pods, only those that an overlay changed can have other keys than their
-    # template.
+    # Only Pods that an overlay changed can have other keys than their template.
     of_job = any(scheduler_keys(job.gang.labels)) or any(scheduler_keys(job.gang.annotations))
     templates = [role.template for role in job.roles]
     unread: list[Diagnostic] = []

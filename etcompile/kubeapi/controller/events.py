@@ -38,7 +38,7 @@ class EventRecorder(Struct):
     """Events on their way; safe to share between threads.
 
     Args:
-        component: Who reports them.
+        component: The reporter that they name.
         identity: Which instance of it.
         may_act: Whether an Event may be sent now; else it is dropped.
         counted: Called with the status of each answer: `ok`, an HTTP status, or `none`.

@@ -136,7 +136,7 @@ class Informer(Struct):
         )
         self._watch = watch
         try:
-            # Whoever closes it, or wants another list, may not have found the watch yet.
+            # A thread that closes it, or asks for another list, may not have seen the watch yet.
             for event in () if self._stale else watch:
                 if self.closed.is_set():
                     return

@@ -105,7 +105,7 @@ class Watcher:
     Args:
         cluster: Sends each request once: after a failure, the watcher decides again.
         identity: Which watcher this is.
-        leading: Who may act; None for this watcher, always.
+        leading: The election that says who may act; None for this watcher, always.
         listeners: The optional features, in the order in which they are asked.
     """
 

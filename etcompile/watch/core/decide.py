@@ -275,7 +275,7 @@ def silent_since(pod: PodState) -> float:
 # Pods that hold up others and stay where they are ------------------------------------------------
 #
 # While a node does not answer nobody knows whether its Pods still train, and no other Pod can have
-# their names; so the watcher waits (reference/training-operator.md 5.4). Nor can a Pod of this run
+# their names; so the watcher waits (reference/training-operator.md 5.4). No Pod of this run can
 # have a name that another Pod has.
 
 

@@ -34,7 +34,7 @@ from etcompile.watch.core.run import Run
 from etcompile.watch.core.view import Anchor, HostsRecord, JobView
 
 _Names = Mapping[str, tuple[str, ...]]
-"""Of each live list, by its key, the names of its hosts."""
+"""The names of the hosts of each live list, by its key."""
 
 
 def listed(run: Run) -> Iterator[Action]:

@@ -178,7 +178,7 @@ def _but_seen(record: RunRecord) -> RunRecord:
 _WAITING = "RestartWaits"
 """The reason of a restart of all Pods that has been reported to wait."""
 _BY_THE_SCHEDULER = frozenset({"Unschedulable", "SchedulingGated", "SchedulerError"})
-"""Of a Pod that may find a place later, and by design does in a gang."""
+"""Reasons of a Pod that may find a place later, and by design does in a gang."""
 
 
 def held_up(run: Run) -> Run:

@@ -64,7 +64,7 @@ def report(
     """Send an Event about a Pod, or about the ConfigMap whose metadata is `config`, and log it.
 
     Args:
-        version: Of the run record that it was decided on: decided on it again, it is no second
+        version: That of the run record that it was decided on: decided on it again, it is no second
             Event. Empty for what may be reported again.
         line: What to log, if not the Event's message; None for nothing.
     """
@@ -82,7 +82,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call] # a series more for e
 _SECONDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _NAMESPACE = "etcompile_watch"
 Counted = tuple[str, tuple[str, ...], Sequence[str]]
-"""Of a counter of a listener: its words, the name of its label, and the values that it has."""
+"""A counter of a listener: its words, the name of its label, and the values that it has."""
 
 
 class Metrics:

@@ -21,7 +21,7 @@ def _after(run: Run) -> Run:
     ttl = view.job.run.ttl
     if ttl is None or record.finished is None or not record.ended:
         return run
-    # Whoever was applied after the end has the same time: nothing new expires at once.
+    # A job that was applied after the end has the same time: nothing new expires at once.
     pods = [*run.pods]
     due = max(record.finished, run.newest, view.declared_at or 0.0) + ttl
     actions: list[Action] = []

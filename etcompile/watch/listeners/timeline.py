@@ -1,6 +1,6 @@
 """Write down when a run was in training (`etcompile.causes.goodput`).
 
-Whoever reads it in `J-status` adds what the Pods say that are there.
+A reader of `J-status` adds what the Pods say that are there.
 """
 
 from msgspec import structs
