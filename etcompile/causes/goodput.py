@@ -110,11 +110,14 @@ def in_training(
         records = record.replicas.get(role.name, {})
         for member in role.members:
             number = (member.place if role.labels.rank else member.index) or 0
-            written, own = records.get(number, NOTHING), by_replica.get((role.name, number), ())
+            written, its_spans = (
+                records.get(number, NOTHING),
+                by_replica.get((role.name, number), ()),
+            )
             if written.completed or (written.left and record.phase == "Running"):
                 spare[place] += 1
                 continue
-            times = [(span.begin, span.end or now) for span in own]
+            times = [(span.begin, span.end or now) for span in its_spans]
             for begin, end in times if len(times) == 1 else _union(times):
                 if begin < end:
                     changes += ((begin, 1, place), (end, -1, place))

@@ -74,7 +74,9 @@ def _misfits(
         advice = "lower it, or start with more workers, or more slots for each"
         yield misfit(processes, problem, advice)
     if launch.program != "horovodrun":
-        line = next((own.line for own in job.host_lists if own.key == "hostfile"), "")
+        line = next(
+            (host_list.line for host_list in job.host_lists if host_list.key == "hostfile"), ""
+        )
         for option in (
             launch.options if line.endswith(":{slots}") and _is_open_mpi(launch, job) else ()
         ):

@@ -21,7 +21,9 @@ def watcher(
     created = Watcher(cluster, choices, identity=identity, leading=leading, listeners=LISTENERS)
 
     def gauges() -> Iterator[GaugeMetricFamily]:
-        ratios: dict[tuple[str, ...], float] = {k: own.ratio for k, own in goodputs(created)}
+        ratios: dict[tuple[str, ...], float] = {
+            k: goodput.ratio for k, goodput in goodputs(created)
+        }
         words = "Seconds in training divided by the seconds since the run began, by job."
         yield gauge("goodput_ratio", words, ratios, "job_namespace", "job_name")
 
@@ -33,7 +35,7 @@ def goodputs(watching: Watcher) -> Iterator[tuple[Key, Goodput]]:
     """Yield how much of its time each job whose run has begun has been in training."""
     now = watching.now
     for key, view in watching.views():
-        record = view.own_record
+        record = view.run_record
         known = timeline(view, record, now) if record is not None else None
         if known is not None:
             yield key, goodput(known, now)

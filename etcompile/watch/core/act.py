@@ -116,10 +116,12 @@ class ActionExecutor(Struct, frozen=True):
             NotLeaderError: this watcher may not act.
         """
         memory, problems = case.memory, list[Exception]()
-        memory.retain({request for own in actions for request in _requests(case, own)})
-        due = [own for own in actions if not any(map(memory.holds, _requests(case, own)))]
-        records = [own for own in due if isinstance(own, WriteStatus)]
-        is_recorded = bool(records) or not any(isinstance(own, WriteStatus) for own in actions)
+        memory.retain({request for action in actions for request in _requests(case, action)})
+        due = [action for action in actions if not any(map(memory.holds, _requests(case, action)))]
+        records = [action for action in due if isinstance(action, WriteStatus)]
+        is_recorded = bool(records) or not any(
+            isinstance(action, WriteStatus) for action in actions
+        )
 
         def attempt(method: Callable[..., None], *args: Any) -> None:
             try:
@@ -135,21 +137,21 @@ class ActionExecutor(Struct, frozen=True):
             is_recorded = False
             if isinstance(problem, ClusterError) and (problem.status or 500) >= 500:
                 # It may have been written, though the API server did not say so.
-                self._report(case, [own for own in due if isinstance(own, EmitEvent)])
+                self._report(case, [action for action in due if isinstance(action, EmitEvent)])
         if is_recorded:
             self._report(case, due)
         pods, touches = list[PodAction](), list[PodAction]()
-        for own in due:
-            if isinstance(own, PatchPod) and own.what == "touch":
-                touches.append(own)
-            elif isinstance(own, PodAction) and is_recorded:
-                pods.append(own)
+        for action in due:
+            if isinstance(action, PatchPod) and action.what == "touch":
+                touches.append(action)
+            elif isinstance(action, PodAction) and is_recorded:
+                pods.append(action)
         attempt(self._on_pods, pods)
-        hosts = [own for own in due if isinstance(own, WriteHosts)]
+        hosts = [action for action in due if isinstance(action, WriteHosts)]
         for host_lists in hosts:
             attempt(self._write_map, host_lists)
         attempt(self._on_pods, touches)
-        removals = [own for own in due if isinstance(own, RemoveJob)]
+        removals = [action for action in due if isinstance(action, RemoveJob)]
         if removals and not problems:
             attempt(self._remove_job)
         if problems:
@@ -171,7 +173,7 @@ class ActionExecutor(Struct, frozen=True):
                     known = self.store.log(case.key, name, uid, purpose)
                     lines = known.lines if action.begin else None
                     read = LogRead(of, self.cluster.now(), lines, known.until)
-                    self.store.saw_log(case.key, name, uid, purpose, read, changed=False)
+                    self.store.observe_log(case.key, name, uid, purpose, read, changed=False)
                     self.pool.submit(self._read_log, case.key, action, read)
 
     def _read_log(self, key: JobKey, action: ReadLog, read: LogRead) -> None:
@@ -202,7 +204,7 @@ class ActionExecutor(Struct, frozen=True):
             new = tuple(dict.fromkeys(lines))[-_MOST_LINES:] if action.begin else tuple(lines)
             read = structs.replace(read, lines=new, until=until)
         changed = not (read.failed or (action.begin and read.lines == known))
-        self.store.saw_log(key, action.name, action.uid, action.purpose, read, changed=changed)
+        self.store.observe_log(key, action.name, action.uid, action.purpose, read, changed=changed)
 
     def _send(self, verb: str, kind: str, request: Callable[[], Any]) -> Any:
         if not self.may_act():
@@ -293,7 +295,7 @@ class ActionExecutor(Struct, frozen=True):
                         raise BlockedError("NameTaken", f"{message}: {hint}") from error
             # What is there now is on its way here: the stream shows every change.
             raise OutdatedError(name) from error
-        self.store.saw_map(live, answer=True)
+        self.store.observe_map(live, answer=True)
         return True
 
     # ---- Pods ----------------------------------------------------------------------------------
@@ -353,7 +355,7 @@ class ActionExecutor(Struct, frozen=True):
             if not error.not_found:
                 raise
             return False  # that Pod is gone
-        self.store.saw_pod(live, answer=True)
+        self.store.observe_pod(live, answer=True)
         return True
 
     def _delete_pod(self, key: JobKey, name: str, uid: str, *, grace: int | None = None) -> bool:
@@ -375,7 +377,7 @@ class ActionExecutor(Struct, frozen=True):
     def _live_pod(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         live = self.cluster.get(self.cluster.resource("v1", "Pod"), name, namespace)
         if live is not None:
-            self.store.saw_pod(live, answer=True)
+            self.store.observe_pod(live, answer=True)
         return live
 
     def _create_pod(self, case: Case, action: CreatePod, compiled: _Compiled) -> bool:
@@ -390,7 +392,7 @@ class ActionExecutor(Struct, frozen=True):
                 raise
             self._check_name(case, value)
             return False
-        self.store.saw_pod(live, answer=True)
+        self.store.observe_pod(live, answer=True)
         self.metrics.replacements.labels(action.reason).inc()
         before = action.lost or action.name
         # The last Pod of that name, and when it was seen to fail or to go.

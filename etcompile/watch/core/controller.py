@@ -123,7 +123,9 @@ class Watcher:
         if leading is not None:
             leading.changed = self.led
         counters = [listener.counters for listener in listeners]
-        self.metrics = Metrics({name: own for part in counters for name, own in part.items()})
+        self.metrics = Metrics(
+            {name: counter for part in counters for name, counter in part.items()}
+        )
         self._stop = threading.Event()
         self._queue = WorkQueue()
         observers = [listener.observe for listener in listeners]
@@ -160,9 +162,9 @@ class Watcher:
                 limit=_PAGES.get(kind, _PAGE),
             )
             for version, kind, changed in (
-                ("v1", "ConfigMap", self._store.saw_map),
-                ("batch/v1", "Job", self._store.saw_batch),
-                ("v1", "Pod", self._store.saw_pod),
+                ("v1", "ConfigMap", self._store.observe_map),
+                ("batch/v1", "Job", self._store.observe_batch),
+                ("v1", "Pod", self._store.observe_pod),
             )
             for namespace in choices.namespaces or (None,)
         ]
@@ -305,10 +307,10 @@ class Watcher:
 
     def _gauges(self) -> Iterator[GaugeMetricFamily]:
         jobs, pods = self._store.counts()
-        found = Counter(memory.reason for memory in [*self._memory.values()] if memory.reason)
-        self._reasons |= found.keys()
+        blocked = Counter(memory.reason for memory in [*self._memory.values()] if memory.reason)
+        self._reasons |= blocked.keys()
         reasons: dict[tuple[str, ...], float] = {}
-        reasons |= {(reason,): found[reason] for reason in self._reasons if self._may_act()}
+        reasons |= {(reason,): blocked[reason] for reason in self._reasons if self._may_act()}
         words = "Jobs that the watcher cannot look after, by reason."
         yield gauge("unsupervised", words, reasons, "reason")
         yield gauge("queue_depth", "Jobs in the work queue.", {(): self._queue.depth})
@@ -429,7 +431,9 @@ class Watcher:
 
     def _declared(self, key: JobKey, memory: JobMemory, seen: SeenJob) -> ReadRun:
         config, maps = seen.config, seen.maps.values()
-        problem = next((f"{own.name}: {own.problem}" for own in maps if own.problem), "")
+        problem = next(
+            (f"{seen_map.name}: {seen_map.problem}" for seen_map in maps if seen_map.problem), ""
+        )
         known, version = memory.declared, f"{config.version if config else 0} {problem}"
         if known is not None and known.version == version:
             return known
@@ -468,8 +472,10 @@ class Watcher:
             record.run == run.spec_hash or any(pod.spec_hash == run.spec_hash for pod in pods)
         ):
             return None
-        own = [pod for pod in pods if pod.spec_hash == record.run]
-        if not own or (all(pod.deleting for pod in own) and record.phase != "Restarting"):
+        pods_of_run = [pod for pod in pods if pod.spec_hash == record.run]
+        if not pods_of_run or (
+            all(pod.deleting for pod in pods_of_run) and record.phase != "Restarting"
+        ):
             return None
         version = f"{config.version} {status.data.get(RUN, '')}"
         if known is None or known.version != version:
@@ -578,5 +584,5 @@ class Watcher:
             say(logging.WARNING, key, line, reason=reason)
 
 
-def _observe(saw: Callable[..., None], value: LiveObject, gone: bool) -> None:  # noqa: FBT001
-    saw(bounded(value), gone=gone)
+def _observe(observe: Callable[..., None], value: LiveObject, gone: bool) -> None:  # noqa: FBT001
+    observe(bounded(value), gone=gone)

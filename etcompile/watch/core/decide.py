@@ -84,7 +84,7 @@ def _recorded(run: Run) -> tuple[Action, ...]:
     if run.record != run.view.record and run.now < quiet:
         # A time in the past would have the job reconciled again and again, for nothing.
         again.append(Requeue(quiet))
-    actions = (own for own in run.actions if not isinstance(own, Count))
+    actions = (action for action in run.actions if not isinstance(action, Count))
     return tuple(_in_order((*actions, *again)))
 
 
@@ -97,19 +97,19 @@ def _decided(run: Run) -> Run:
         if run.now < sure_at:
             return run.adding([Requeue(sure_at)])
     if end is not None and not end.again:
-        learned = tuple(own for own in run.actions if isinstance(own, Count | EmitEvent))
+        learned = tuple(action for action in run.actions if isinstance(action, Count | EmitEvent))
         return verdict.ended(structs.replace(run, actions=learned), end)
     known = run.record
     if end is not None:
         run = replacement.restarted(run, end.message, end.loss, from_start=True)
     else:
-        run = _with_losses(run.adding(verdict.next_look(run)))
+        run = _with_losses(run.adding(verdict.next_requeue(run)))
     # From here on rules see replicas with what has just been decided.
     if run.record != known:
         run = judged(run, again=True)
     if run.record.phase == "Restarting":
         run = run.adding(replacement.next_steps(run))
-    for replica in run.those("left"):
+    for replica in run.in_state("left"):
         pod = replica.pod if replica.role.recovery.relaunch else None
         if pod is not None and not pod.ended and not pod.ending:
             run = run.adding([PatchPod("end", pod.name, pod.uid, "Lost")])
@@ -235,7 +235,7 @@ def half_deleted(view: JobView, now: float) -> Iterator[Action]:
 
 
 def released(run: Run) -> Iterator[Action]:
-    policy, record = run.job.run, run.view.own_record
+    policy, record = run.job.run, run.view.run_record
     if policy.lost_node_after is None:
         return
     over = policy.suspended or (record is not None and record.ended)

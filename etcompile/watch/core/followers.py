@@ -30,11 +30,11 @@ _MOST_MEMORY = 65536 * _MEBI  # bytes from which on no follower gets more
 
 
 def ranks(
-    role: Role, own: Iterable[PodState], record: RunRecord
+    role: Role, pods: Iterable[PodState], record: RunRecord
 ) -> Iterator[tuple[Member, Member, Sequence[PodState]]]:
     """Yield the declared replicas of a role, the one that has each rank, and the rank's Pods."""
     by_rank: defaultdict[int, list[PodState]] = defaultdict(list)
-    for pod in own:
+    for pod in pods:
         if pod.role == role.name:
             by_rank[(pod.index if pod.rank is None else pod.rank) or 0].append(pod)
     for declared in role.members:
@@ -123,8 +123,8 @@ def with_follower(run: Run, loss: Replica, cause: Cause, record: RunRecord) -> R
     role, view, rules, pod = loss.role, run.view, loss.role.recovery.relaunch, loss.last
     history = record.replica(loss.key).history or RestartHistory()
     declared = loss.declared_member
-    own = view.own_record
-    highest = own.numbers.get(role.name) if own else None
+    written = view.run_record
+    highest = written.numbers.get(role.name) if written else None
     # No Pod of the declared number was ever there: a plan has just moved the rank.
     is_new = highest is not None and (declared.index or 0) > highest
     index = None
@@ -152,7 +152,7 @@ def with_follower(run: Run, loss: Replica, cause: Cause, record: RunRecord) -> R
 def _memory(replica: Replica) -> float | None:
     member = replica.follower or replica.declared_member
     resources = replica.role.template.main_container.get("resources") or {}
-    own = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    size = member.resources.get("memory") or own.get("memory")
+    amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    size = member.resources.get("memory") or amounts.get("memory")
     amount = number(size) if size is not None else None
     return None if amount is None else float(amount)

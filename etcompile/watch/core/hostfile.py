@@ -221,7 +221,7 @@ def renamed(run: Run) -> Run:
     )
     if not (losses and readers and discovers):
         return run
-    roles = {role.name for _, own in _live(run.job) for role in own}
+    roles = {role.name for _, members in _live(run.job) for role in members}
     changed: dict[ReplicaKey, ReplicaRecord] = {}
     for loss in losses:
         if loss.role.name in roles:

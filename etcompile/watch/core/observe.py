@@ -213,7 +213,7 @@ class Store:
 
     # ---- Pods ----------------------------------------------------------------------------------
 
-    def saw_pod(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
+    def observe_pod(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """Observe a Pod as an event shows it, or an answer that no event has shown."""
         key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
         if answer and not key[1]:
@@ -237,7 +237,7 @@ class Store:
             pod = self._pod(key, name, uid)
             return pod.logs.get(purpose, UNREAD) if pod is not None else UNREAD
 
-    def saw_log(
+    def observe_log(
         self, key: JobKey, name: str, uid: str, purpose: str, read: LogRead, *, changed: bool
     ) -> None:
         with self._lock:
@@ -306,7 +306,7 @@ class Store:
 
     # ---- ConfigMaps ----------------------------------------------------------------------------
 
-    def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
+    def observe_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """Observe a ConfigMap as an event shows it, or an answer that no event has shown."""
         key, version = job_key(value), version_of(value)
         # Its name alone says which of a job's ConfigMaps it is.
@@ -369,7 +369,7 @@ class Store:
             # that went in that run are no losses of the next.
             seen.gone.clear()
 
-    def saw_batch(self, value: Object, *, gone: bool = False) -> None:
+    def observe_batch(self, value: Object, *, gone: bool = False) -> None:
         key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
         with self._lock:
             seen = self._jobs.setdefault(key, SeenJob())

@@ -20,7 +20,7 @@ from etcompile.watch.core.view import JobView
 
 
 def begun(view: JobView) -> RunRecord:
-    record = view.own_record
+    record = view.run_record
     if record is None:
         return RunRecord(view.spec_hash, config=view.config_uid)
     return record if record.ended else structs.replace(record, config=view.config_uid)
@@ -106,7 +106,9 @@ def observed(run: Run) -> Run:
     readers = run.readers if record.launcher else ()
     if readers and all(pod.uid != record.launcher for pod in readers):
         # A new launcher knows of no host that failed the one before.
-        first = {key: structs.replace(own, host_form=0) for key, own in record.every_replica()}
+        first = {
+            key: structs.replace(replica, host_form=0) for key, replica in record.every_replica()
+        }
         record = structs.replace(record.with_replicas(first), launcher="")
     return structs.replace(run, record=_with_ranks(run, record))
 
@@ -135,9 +137,9 @@ def _with_ranks(run: Run, record: RunRecord) -> RunRecord:
             continue
         if history is None:
             history = RestartHistory(relaunches=member.relaunches if member else 0)
-        own = None if replica.index == replica.declared_member.index else replica.index
-        if history.index != own:
-            history = structs.replace(history, index=own)
+        index = None if replica.index == replica.declared_member.index else replica.index
+        if history.index != index:
+            history = structs.replace(history, index=index)
         changed[replica.key] = structs.replace(written, history=history)
     numbers = dict(record.numbers)
     for pod in run.pods:
@@ -164,7 +166,9 @@ def worth_writing(run: Run, *, quiet: bool) -> bool:
 
 
 def _but_seen(record: RunRecord) -> RunRecord:
-    replicas = {key: structs.replace(own, seen=False) for key, own in record.every_replica()}
+    replicas = {
+        key: structs.replace(replica, seen=False) for key, replica in record.every_replica()
+    }
     record = structs.replace(record, replicas={}, started=None, numbers={})
     return record.with_replicas(replicas)
 
@@ -188,7 +192,7 @@ def held_up(run: Run) -> Run:
     again = record.phase == "Running" and not at_work
     if not (restarting or again or record.phase == "Pending"):
         return run
-    pods = [replica.pod for replica in run.those("there", "returning")]
+    pods = [replica.pod for replica in run.in_state("there", "returning")]
     waiting = [
         (pod.name, pod.waiting)
         for pod in ((*pods, *run.batch) if not (at_work or restarting) else ())
@@ -198,7 +202,7 @@ def held_up(run: Run) -> Run:
     # Replicas come back only when all Pods of the attempt before are gone.
     gang = frozenset(record.gang) if restarting else frozenset()
     going = [pod.name for pod in run.pods if pod.uid in gang]
-    absent = run.those("returning" if restarting else "awaited") if not again else []
+    absent = run.in_state("returning" if restarting else "awaited") if not again else []
     missing = [replica.name for replica in absent if replica.pod is None]
     if not (waiting or going or missing):
         return run

@@ -42,7 +42,7 @@ def replaced(run: Run) -> Run:
     counted, lost_restarts = dict(record.replaced), record.lost_restarts
     actions: list[Action] = []
     events: list[Action] = []
-    for loss in run.those("lost"):
+    for loss in run.in_state("lost"):
         if loss.since and run.now < (settled := loss.settled(timeouts)):
             actions.append(Requeue(settled))
             continue
@@ -61,7 +61,7 @@ def replaced(run: Run) -> Run:
         if new := again + loss.is_failure:
             counted[role.name] = counted.get(role.name, 0) + new
         actions += _replacement(loss, written, run.now, timeouts)
-    for replica in run.those("returning"):
+    for replica in run.in_state("returning"):
         actions += _replacement(replica, record.replica(replica.key), run.now, timeouts)
     record = record.with_replicas(changed)
     record = structs.replace(record, replaced=counted, lost_restarts=lost_restarts)
@@ -203,7 +203,7 @@ def joint_restart(run: Run) -> Run | None:
     """Return the restart of a gang that has just lost a member; None if it has not."""
     if not run.restarts_together or not (losses := run.new_returns()):
         return None
-    loss = next((own for own in run.replicas if own.was_deleted), losses[0])
+    loss = next((replica for replica in run.replicas if replica.was_deleted), losses[0])
     message = described(run, loss) if loss.cause is not None else f"{loss.name}: deleted"
     return restarted(run, message, loss)
 
@@ -215,7 +215,7 @@ def next_steps(run: Run) -> Iterator[Action]:
         yield Requeue(due)
         return
     gang = frozenset(record.gang)
-    going = [replica.pod for replica in run.those("restarting")]
+    going = [replica.pod for replica in run.in_state("restarting")]
     for pod in going:
         if pod is not None and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
@@ -224,7 +224,7 @@ def next_steps(run: Run) -> Iterator[Action]:
     if run.now < run.until:
         yield Requeue(run.until)
         return
-    for replica in run.those("returning"):
+    for replica in run.in_state("returning"):
         if replica.pod is None:
             yield CreatePod(replica.name, replica.role.name, replica.index, "Restart")
 

@@ -22,14 +22,14 @@ from etcompile.watch.core.view import JobView
 
 
 def placement(view: JobView, record: RunRecord, now: float) -> Run:
-    own = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
-    replicas = tuple(_replicas(view, own, record))
-    newest = max([pod.created for pod in own], default=0.0)
+    pods = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
+    replicas = tuple(_replicas(view, pods, record))
+    newest = max([pod.created for pod in pods], default=0.0)
     reading = {role.name for role in view.job.roles if role.additions.reads_hosts}
     readers = tuple(
-        pod for pod in own if pod.role in reading and pod.phase == "Running" and not pod.deleting
+        pod for pod in pods if pod.role in reading and pod.phase == "Running" and not pod.deleting
     )
-    if len(own) == sum(replica.pod is not None for replica in replicas):
+    if len(pods) == sum(replica.pod is not None for replica in replicas):
         return Run(view, now, record, replicas, (), newest, readers)  # most have no other Pods
     names = {replica.name for replica in replicas}
     names.update(pod.name for replica in replicas for pod in replica.others)
@@ -41,7 +41,7 @@ def placement(view: JobView, record: RunRecord, now: float) -> Run:
         for member in role.members
     }
     batch, surplus, replaced = list[PodState](), list[PodState](), list[PodState]()
-    for pod in own:
+    for pod in pods:
         role = roles.get(pod.role)
         if role is not None and role.batch:
             batch.append(pod)
@@ -50,14 +50,14 @@ def placement(view: JobView, record: RunRecord, now: float) -> Run:
             (replaced if role.recovery.relaunch and pod.ended else surplus).append(pod)
     astray = tuple(
         pod
-        for pod in (own if rank_of else ())
+        for pod in (pods if rank_of else ())
         if pod.rank is not None and rank_of.get(pod.name, pod.rank) != pod.rank
     )
     others = tuple(batch), tuple(surplus), tuple(replaced), astray
     return Run(view, now, record, replicas, (), newest, readers, *others)
 
 
-def _replicas(view: JobView, own: Sequence[PodState], record: RunRecord) -> Iterator[Replica]:
+def _replicas(view: JobView, of_run: Sequence[PodState], record: RunRecord) -> Iterator[Replica]:
     spec_hash, pods, gone_pods = view.spec_hash, view.pods, view.gone
     for role in view.job.roles:
         if role.batch:
@@ -83,7 +83,7 @@ def _replicas(view: JobView, own: Sequence[PodState], record: RunRecord) -> Iter
                     supervised=supervised,
                 )
             continue
-        for declared, member, of_rank in ranks(role, own, record):
+        for declared, member, of_rank in ranks(role, of_run, record):
             name, number = role.pod_name(member), declared.place or 0
             pod, gone = pods.get(name), gone_pods.get(name)
             blocked = pod is not None and not (
@@ -170,9 +170,11 @@ def why(loss: Replica) -> str:
         }
         return words.get(cause, cause)
     if pod.failures:
-        own = [failure for failure in pod.failures if failure.container == role.template.main]
-        failure = (own or pod.failures)[-1]
-        name = "" if own or not failure.container else f"container {failure.container} "
+        main_failures = [
+            failure for failure in pod.failures if failure.container == role.template.main
+        ]
+        failure = (main_failures or pod.failures)[-1]
+        name = "" if main_failures or not failure.container else f"container {failure.container} "
         return f"{name}{failure.in_words}"
     code = exit_code(role, pod)
     reason = pod.reason or next(iter(pod.reasons), "")
@@ -210,19 +212,21 @@ def judged(run: Run, *, again: bool = False) -> Run:
             and pod.uid not in run.lost
             and not (written.lost or written.completed or pod.exits)
         ):
-            own = replica  # like most: it is there
+            judged = replica  # like most: it is there
         elif state := _state(replica, gang, written, restarting=restarting):
-            own = structs.replace(replica, state=state)
+            judged = structs.replace(replica, state=state)
         elif pod is not None:
-            own = _with_pod(run, replica, pod)
+            judged = _with_pod(run, replica, pod)
         else:
-            own = _without_pod(run, replica, pruned)
-        replicas.append(own)
-    if run.restarts_together and any(own.was_deleted for own in replicas):
+            judged = _without_pod(run, replica, pruned)
+        replicas.append(judged)
+    if run.restarts_together and any(judged.was_deleted for judged in replicas):
         # Its peers fail because it goes, and a deletion is no failure.
         replicas = [
-            _lost(run, own, "deleted", own.last, own.since) if own.cause == "failed" else own
-            for own in replicas
+            _lost(run, judged, "deleted", judged.last, judged.since)
+            if judged.cause == "failed"
+            else judged
+            for judged in replicas
         ]
     troubled = tuple([replica for replica in replicas if replica.state != "there"])
     return structs.replace(run, replicas=tuple(replicas), troubled=troubled)

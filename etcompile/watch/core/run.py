@@ -196,7 +196,7 @@ class Run(Struct, frozen=True):
     def restarts_together(self) -> bool:
         return self.job.run.together and self.job.run.in_place is None
 
-    def those(self, *states: State) -> list[Replica]:
+    def in_state(self, *states: State) -> list[Replica]:
         """Return the replicas in any of these states."""
         replicas = self.replicas if "there" in states else self.troubled
         return [replica for replica in replicas if replica.state in states]
@@ -205,7 +205,7 @@ class Run(Struct, frozen=True):
         """Return the losses to decide about: their Pods have been gone `after` seconds."""
         return [
             loss
-            for loss in self.those("lost")
+            for loss in self.in_state("lost")
             if self.now >= (loss.settled(self.timeouts) if after is None else loss.since + after)
             or not loss.since
         ]

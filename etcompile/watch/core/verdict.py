@@ -54,7 +54,7 @@ def ended(run: Run, end: End) -> Run:
     return after_the_end(run.adding([event], record=record))
 
 
-def next_look(run: Run) -> Iterator[Requeue]:
+def next_requeue(run: Run) -> Iterator[Requeue]:
     """Yield when a run that is not over may be, by the clock alone."""
     deadline = _deadline(run)
     if deadline is not None:
@@ -62,20 +62,20 @@ def next_look(run: Run) -> Iterator[Requeue]:
     for _, _, due in _waiting(run):
         if run.now < due:
             yield Requeue(due)
-    for loss in run.those("lost"):
+    for loss in run.in_state("lost"):
         if loss.since and not loss.returns and loss.role.recovery.vital:
             yield Requeue(loss.since + run.timeouts.verdict)
 
 
 def _end(run: Run) -> End | None:
     job, batch = run.job, run.view.batch
-    complete = completion(job.run.success, [_decider(run, own) for own in _deciding(run)])
+    complete = completion(job.run.success, [_decider(run, replica) for replica in _deciding(run)])
     if message := _success(run, complete):
         return End("Completed", message, succeeded=True)
     # A Pod's own clock may be faster: it has the deadline of the job.
     is_late = any(
         loss.last is not None and loss.last.reason == "DeadlineExceeded"
-        for loss in run.those("lost")
+        for loss in run.in_state("lost")
         if loss.role.recovery.deadline is not None
         and "activeDeadlineSeconds" not in loss.role.template.spec
     )
@@ -114,10 +114,18 @@ def _decider(run: Run, replica: Replica) -> Decider:
 
 def sure_at(run: Run) -> float:
     """Return when a failure ends the run: a success of the same moment may not be seen yet."""
-    ends = [own.last.ended_at for own in run.those("lost") if own.cause == "failed" and own.last]
+    ends = [
+        replica.last.ended_at
+        for replica in run.in_state("lost")
+        if replica.cause == "failed" and replica.last
+    ]
     remaining = [
-        Decider(own.name, own.number == 0, "out" if own.state in ("lost", "left") else "done")
-        for own in _deciding(run)
+        Decider(
+            replica.name,
+            replica.number == 0,
+            "out" if replica.state in ("lost", "left") else "done",
+        )
+        for replica in _deciding(run)
     ]
     may_succeed = completion(run.job.run.success, remaining).end == "succeeded"
     # A node's clock may be wrong.
@@ -192,7 +200,7 @@ def _waiting(run: Run) -> Iterator[tuple[Role, Relaunch, float]]:
     Not if a gang scheduler makes them wait, however long its queue is.
     """
     ranked = any(role.recovery.relaunch for role in run.job.roles)
-    for replica in run.those("there") if ranked and run.view.settings.gang == "none" else ():
+    for replica in run.in_state("there") if ranked and run.view.settings.gang == "none" else ():
         pod, rules = replica.pod, replica.role.recovery.relaunch
         if rules is None or rules.pending is None or rules.tolerance == "never":
             continue
@@ -245,7 +253,9 @@ def _limit_exceeded(run: Run, losses: Sequence[Replica]) -> str:
         return ""  # a Job of Kubernetes has its own
     counted = [role.name for role in job.roles if counts_failures(role)]
     together = record.restarts if first_replica(job) is not None else 0
-    restarts = record.lost_restarts + sum(own.restarts for own in run.replicas if own.pod)
+    restarts = record.lost_restarts + sum(
+        replica.restarts for replica in run.replicas if replica.pod
+    )
     exceeded = is_exceeded(limit, counted, together, restarts)
     return f"replicas failed more than {times(limit)}" if exceeded else ""
 

@@ -114,7 +114,7 @@ class JobView(Struct, frozen=True):
         return reads.get(purpose, UNREAD) if reads else UNREAD
 
     @property
-    def own_record(self) -> RunRecord | None:
+    def run_record(self) -> RunRecord | None:
         """The run record, if it is of this run.
 
         It is not if its job was deleted before the run was over: what was applied since runs anew.

@@ -53,7 +53,7 @@ def log_of(run: Run) -> FailureLog | None:
     view = run.view
     failures = [*_of_pods(run), *run.facts.get("reported", ()), *_of_losses(run)]
     log = read_log(view.notes)
-    if log is None or log.run != view.spec_hash or view.own_record is None:
+    if log is None or log.run != view.spec_hash or view.run_record is None:
         log = FailureLog(view.spec_hash) if failures else None
     if log is None or not failures:
         return log

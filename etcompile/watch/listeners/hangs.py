@@ -103,8 +103,8 @@ def _ended(silence: Silence) -> Iterator[Action]:
     quiet = f"no replica has logged anything for {silence.limit} s"
     if run.job.run.in_place is not None:
         request = notice(run.record.epoch or 0, run.now, RESTART, quiet)
-        for own in speakers(run):
-            yield PatchPod("notify", own.pod.name, own.pod.uid, request.text)
+        for speaker in speakers(run):
+            yield PatchPod("notify", speaker.pod.name, speaker.pod.uid, request.text)
         yield EmitEvent("RunStuck", f"{quiet}: its commands are restarted", warning=True)
         return
     for pod in run.batch:  # a launcher, which its Job creates again
@@ -125,8 +125,8 @@ def _lost(silence: Silence) -> frozenset[str]:
     if any(pod.role in deciding for pod in run.batch):
         return frozenset()
     pods = [replica.pod for replica in run.replicas if replica.pod]
-    own = [(pod.role not in deciding, number, pod.uid) for number, pod in enumerate(pods)]
-    return frozenset([min(own)[2]] if own else ())
+    ranked = [(pod.role not in deciding, number, pod.uid) for number, pod in enumerate(pods)]
+    return frozenset([min(ranked)[2]] if ranked else ())
 
 
 def _failures(silence: Silence) -> Iterator[Failure]:

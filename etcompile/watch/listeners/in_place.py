@@ -34,18 +34,20 @@ def _before(run: Run) -> Run:
     actions = [*logs_to_read(run)]
     restart = end = None
     record = run.record
-    for own, line in epoch_reports(run):
-        current = record.epoch or 0 if together else record.replica(own.key).epoch
+    for command, line in epoch_reports(run):
+        current = record.epoch or 0 if together else record.replica(command.key).epoch
         if line.verb == "begins" or line.epoch < current:
             continue
         if line.verb == "is the last" and end is None:
             reason = "BackoffLimitExceeded" if line.at_limit else "PodFailed"
-            message = line.why if together else f"{own.pod.name}: {line.why}"
+            message = line.why if together else f"{command.pod.name}: {line.why}"
             end = End(reason, message, final=together)
         elif line.verb == "needs new Pods" and run.job.run.together and restart is None:
             restart = Restart(line.why, counted=not line.is_deletion)
-        elif line.verb == "needs new Pods" and not (together or own.role.batch or own.pod.deleting):
-            actions.append(DeletePod(own.pod.name, own.pod.uid, "NeedsNewPod"))
+        elif line.verb == "needs new Pods" and not (
+            together or command.role.batch or command.pod.deleting
+        ):
+            actions.append(DeletePod(command.pod.name, command.pod.uid, "NeedsNewPod"))
     if end is None and record.restarts_in_a_row > _MOST_IN_A_ROW:
         times = f"{record.restarts_in_a_row} times in a row"
         message = f"it was restarted {times}, and failed each time"
@@ -89,8 +91,8 @@ def _of_each(run: Run, failures: list[Failure]) -> Run:
     """Learn of the epochs of commands that restart alone, and of the failures before them."""
     record, actions = run.record, list[Action]()
     restarts_job = run.job.run.restart == "OnFailure"
-    for own, line in epoch_reports(run):
-        written, role, pod = record.replica(own.key), own.role, own.pod
+    for command, line in epoch_reports(run):
+        written, role, pod = record.replica(command.key), command.role, command.pod
         if line.epoch < written.epoch + (line.verb == "begins"):
             continue
         counted = max(0, line.restarts - written.restarts)
@@ -98,7 +100,7 @@ def _of_each(run: Run, failures: list[Failure]) -> Run:
         whole = counted if restarts_job and role.recovery.failures is None else 0
         restarts = max(written.restarts, line.restarts)
         changed = structs.replace(written, epoch=line.epoch, restarts=restarts)
-        record = record.with_replicas({own.key: changed})
+        record = record.with_replicas({command.key: changed})
         record = structs.replace(record, restarts=record.restarts + whole)
         if counted:
             replaced = {**record.replaced, role.name: record.replaced.get(role.name, 0) + counted}
@@ -127,8 +129,8 @@ def _after(run: Run) -> Run:
     def numbered(actions: Iterable[Action]) -> Iterator[Action]:
         for action in actions:
             if isinstance(action, CreatePod) and action.role in in_place.roles:
-                own = record.replica((action.role, action.index or 0))
-                of = record if in_place.mode == "together" else own
+                replica = record.replica((action.role, action.index or 0))
+                of = record if in_place.mode == "together" else replica
                 notes = {**action.annotations, EPOCH: f"{of.epoch} {of.restarts}"}
                 yield structs.replace(action, annotations=notes)
             else:

@@ -38,7 +38,7 @@ def silence_of(run: Run) -> Silence | None:
     limit = job.run.stuck_after
     if limit is None or record.phase != "Running":
         return None
-    commands = {own.pod.uid for own in supervised(run)}
+    commands = {command.pod.uid for command in supervised(run)}
 
     def runs(pod: PodState) -> bool:
         # A command that is between two epochs has nothing to say.

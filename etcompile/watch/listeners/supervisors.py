@@ -43,7 +43,7 @@ def supervised(run: Run) -> list[Supervised]:
     in_place = run.job.run.in_place
     if in_place is None:
         return []  # most jobs
-    own = [
+    commands = [
         Supervised(replica.role, replica.key, replica.pod)
         for replica in run.replicas
         if replica.supervised and replica.pod is not None
@@ -51,17 +51,18 @@ def supervised(run: Run) -> list[Supervised]:
     for pod in run.batch:
         role = run.job.role(pod.role)
         if role is not None and role.name in in_place.roles:
-            own.append(Supervised(role, (role.name, pod.index or 0), pod))
-    return own
+            commands.append(Supervised(role, (role.name, pod.index or 0), pod))
+    return commands
 
 
 def speakers(run: Run) -> list[Supervised]:
     """Return whose supervisors speak for the run: the first replica, or all that restart alone."""
     first = first_replica(run.job)
     return [
-        own
-        for own in supervised(run)
-        if first is None or (own.role.name, own.pod.index) == (first[0].name, first[1].index)
+        command
+        for command in supervised(run)
+        if first is None
+        or (command.role.name, command.pod.index) == (first[0].name, first[1].index)
     ]
 
 
@@ -79,23 +80,25 @@ def observe(state: PodState, pod: Object, _before: PodState | None) -> PodState:
 def epoch_reports(run: Run) -> Iterator[tuple[Supervised, EpochLine]]:
     """Yield the lines about epochs of the Pods that are there, each Pod's in order."""
     gang = frozenset(run.record.gang)
-    for own in supervised(run):
-        if own.pod.uid not in gang:
-            read = (line.partition(" ") for line in _log(run, own.pod).lines or ())
+    for command in supervised(run):
+        if command.pod.uid not in gang:
+            read = (line.partition(" ") for line in _log(run, command.pod).lines or ())
             lines = (epoch_line(text, seconds(time) or 0.0) for time, _, text in read)
-            for line in (*own.pod.epochs, *filter(None, lines)):
-                yield own, line
+            for line in (*command.pod.epochs, *filter(None, lines)):
+                yield command, line
 
 
 def logs_to_read(run: Run) -> Iterator[Action]:
     record, now = run.record, run.now
     if record.phase != "Running":
         return
-    running = [own for own in speakers(run) if own.pod.phase == "Running"]
+    running = [command for command in speakers(run) if command.pod.phase == "Running"]
     every = _EVERY * max(1.0, len(running) / _READ_IN_TURN)
     together = first_replica(run.job) is not None
     begun = timestamp(record.restarted_at) if together and record.restarted_at else ""
-    for role, pod in ((own.role, own.pod) for own in running if not own.pod.deleting):
+    for role, pod in (
+        (command.role, command.pod) for command in running if not command.pod.deleting
+    ):
         log = _log(run, pod)
         due = log.at + (_AFTER_FAILURE if log.failed else every)
         if now >= due:
@@ -118,7 +121,7 @@ def _log(run: Run, pod: PodState) -> LogRead:
 def failed_first(run: Run, line: EpochLine) -> Iterator[Failure]:
     name, index, code = line.failed_first or ("", 0, 0)
     ended = line.epoch - 1 if line.verb == "begins" else line.epoch
-    for member in (own for own in supervised(run) if own.key == (name, index)):
+    for member in (command for command in supervised(run) if command.key == (name, index)):
         pod = member.pod
         replaced = bool(line.at) and pod.created > line.at
         facts: dict[str, Any] = {

@@ -29,16 +29,16 @@ def timeline(
     Args:
         hung: From when to when it has just hung; None if it has not.
     """
-    known = read_timeline(view.notes) if view.own_record is not None else None
+    known = read_timeline(view.notes) if view.run_record is not None else None
     pods = [(pod, pod.spans) for pod in view.pods.values()]
     for gone in view.gone.values():
         # The containers of a Pod that has gone have ended by then.
         ended = (structs.replace(span, end=span.end or gone.at) for span in gone.pod.spans)
         pods.append((gone.pod, tuple(ended)))
     spans = [
-        ((pod.role, pod.number), own)
-        for pod, own in pods
-        if own and pod.spec_hash == view.spec_hash
+        ((pod.role, pod.number), spans)
+        for pod, spans in pods
+        if spans and pod.spec_hash == view.spec_hash
     ]
     return advanced(known, record, in_training(view.job, spans, record, now), now, hung)
 

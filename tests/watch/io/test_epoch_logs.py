@@ -65,7 +65,7 @@ def logs() -> Logs:
 @pytest.fixture
 def store() -> Store:
     store = Store(lambda key: None)
-    store.saw_pod(POD)
+    store.observe_pod(POD)
     return store
 
 
