@@ -14,18 +14,18 @@ from etcompile.cli.main import program
 
 
 def etcompile(
-    *words: object, cwd: Path | None = None, given: str | None = None
+    *words: object, cwd: Path | None = None, stdin: str | None = None
 ) -> "subprocess.CompletedProcess[str]":
     """What a command comes to.
 
     Args:
         words: The words after `etcompile`.
         cwd: The directory to be in.
-        given: The standard input.
+        stdin: The standard input.
     """
     arguments = [str(word) for word in words]
     with contextlib.chdir(cwd) if cwd else contextlib.nullcontext():
-        done = CliRunner().invoke(program, arguments, input=given, prog_name="etcompile")
+        done = CliRunner().invoke(program, arguments, input=stdin, prog_name="etcompile")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)

@@ -20,7 +20,7 @@ import pages
 import published_schemas
 from contents import DOCS, ROOT, listed
 
-from etcompile.cli.main import program as root
+from etcompile.cli.main import program
 
 _CODE = {ROOT / "etcompile" / "cli": "cli", ROOT / "etcompile" / "operations": "api"}
 """Pages that are made of code, by the folder that the list names for them."""
@@ -60,7 +60,7 @@ def stage(folder: Path) -> None:
     for source, name in names.items():
         if source not in _CODE:
             _write(folder, name, pages.staged(source, names))
-    for name, text in commands.pages(root):
+    for name, text in commands.pages(program):
         _write(folder, name, text)
     _write(folder, "api", interface.page())
     for picture in (

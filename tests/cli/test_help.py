@@ -7,33 +7,31 @@ from click.testing import CliRunner
 from etcompile.cli.command_line import OTHER, SectionedCommand, section_of
 from etcompile.cli.main import program
 
-ROOT = program
-
 
 def commands(group: click.Group, *names: str) -> list[tuple[str, ...]]:
     """The words that name each command, of groups inside the group too."""
-    found = []
+    paths = []
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
-        found.append((*names, name))
+        paths.append((*names, name))
         if isinstance(command, click.Group):
-            found += commands(command, *names, name)
-    return found
+            paths += commands(command, *names, name)
+    return paths
 
 
-COMMANDS = commands(ROOT)
+COMMANDS = commands(program)
 
 
 def command(*names: str) -> click.Command:
-    found: click.Command = ROOT
+    current: click.Command = program
     for name in names:
-        assert isinstance(found, click.Group)
-        found = found.get_command(click.Context(found), name)
-    return found
+        assert isinstance(current, click.Group)
+        current = current.get_command(click.Context(current), name)
+    return current
 
 
 def said(*words: str) -> str:
-    done = CliRunner().invoke(ROOT, words)
+    done = CliRunner().invoke(program, words)
     assert done.exit_code == 2, done.output
     return done.stderr
 
@@ -55,16 +53,16 @@ COMPILE = {"check", "render", "diff", "apply", "krm", "lsp", "generate"}
     "names", [n for n in COMMANDS if n[-1] in COMPILE or n == ("scale",)], ids="-".join
 )
 def test_many_options_are_in_sections(names: tuple[str, ...]):
-    found = command(*names)
-    assert isinstance(found, SectionedCommand)
-    seen = [p for p in found.params if not getattr(p, "hidden", False)]
+    chosen = command(*names)
+    assert isinstance(chosen, SectionedCommand)
+    seen = [p for p in chosen.params if not getattr(p, "hidden", False)]
     others = [p.name for p in seen if section_of(p) == OTHER]
     assert [name for name in others if name not in ("paths", "job")] == []
-    shown = CliRunner().invoke(ROOT, [*names, "--help"]).output
+    shown = CliRunner().invoke(program, [*names, "--help"]).output
     assert "\nConfiguration:\n" in shown
-    for param in found.params:
+    for param in chosen.params:
         if isinstance(param, click.Option) and not param.hidden:
-            assert shown.count(f"\n  {param.get_help_record(click.Context(found))[0]}  ") <= 1
+            assert shown.count(f"\n  {param.get_help_record(click.Context(chosen))[0]}  ") <= 1
 
 
 @pytest.mark.parametrize(
@@ -103,12 +101,12 @@ def test_a_clean_check_counts_what_it_checked(tmp_path):
         "  pytorchReplicaSpecs:\n    Worker:\n      template:\n        spec:\n"
         "          containers: [{name: pytorch, image: 'a:1', command: [train]}]\n"
     )
-    done = CliRunner().invoke(ROOT, ["check", str(job)])
-    rendered = CliRunner().invoke(ROOT, ["render", str(job)]).stdout
+    done = CliRunner().invoke(program, ["check", str(job)])
+    rendered = CliRunner().invoke(program, ["render", str(job)]).stdout
     objects = rendered.count("\nkind: ")
     assert done.stderr == f"ok: 1 job, {objects} objects\n"
     job.write_text(job.read_text().replace("a:1", "a:latest"))
-    done = CliRunner().invoke(ROOT, ["check", str(job), "--ignore", "ET2040"])
+    done = CliRunner().invoke(program, ["check", str(job), "--ignore", "ET2040"])
     assert done.stderr == f"ok: 1 job, {objects} objects (1 warning ignored)\n"
 
 
@@ -129,7 +127,7 @@ FLAGS = {
 
 @pytest.mark.parametrize("names", [(), *COMMANDS], ids="-".join)
 def test_help_has_a_short_and_a_long_flag(names: tuple[str, ...]):
-    short, long = (CliRunner().invoke(ROOT, [*names, flag]) for flag in ("-h", "--help"))
+    short, long = (CliRunner().invoke(program, [*names, flag]) for flag in ("-h", "--help"))
     assert (short.exit_code, long.exit_code) == (0, 0)
     assert short.output == long.output
     assert "-h, --help" in short.output
@@ -143,7 +141,7 @@ def test_a_short_flag_means_the_same_everywhere(names: tuple[str, ...]):
 
 
 def test_help_begins_with_what_is_the_product():
-    shown = CliRunner().invoke(ROOT, ["--help"]).output
+    shown = CliRunner().invoke(program, ["--help"]).output
     first = shown.partition("Commands:\n")[2].partition("\n\n")[0]
     product = ["check", "render", "diff", "apply", "status", "why", "scale", "watch"]
     assert [line.split()[0] for line in first.splitlines() if line[2] != " "] == product
@@ -153,12 +151,13 @@ def test_render_prints_names_and_json_as_kubectl_does(tmp_path):
     import json
 
     example = "examples/trainingjob/elastic-mnist/job.yaml"
-    names = CliRunner().invoke(ROOT, ["render", example, "-o", "name"]).stdout.splitlines()
-    listed = json.loads(CliRunner().invoke(ROOT, ["render", example, "-o", "json"]).stdout)
+    names = CliRunner().invoke(program, ["render", example, "-o", "name"]).stdout.splitlines()
+    listed = json.loads(CliRunner().invoke(program, ["render", example, "-o", "json"]).stdout)
     assert listed["kind"] == "List"
     assert [item["kind"].lower() for item in listed["items"]] == [n.split("/")[0] for n in names]
     assert "pod/elastic-mnist-worker-0" in names
-    both = CliRunner().invoke(ROOT, ["render", example, "-o", "json", "-d", str(tmp_path / "out")])
+    words = ["render", example, "-o", "json", "-d", str(tmp_path / "out")]
+    both = CliRunner().invoke(program, words)
     assert both.exit_code == 2
     assert not (tmp_path / "out").exists()
 
@@ -166,7 +165,7 @@ def test_render_prints_names_and_json_as_kubectl_does(tmp_path):
 def test_a_dry_run_takes_no_word_that_follows(tmp_path):
     example = "examples/trainingjob/elastic-mnist/job.yaml"
     words = ["apply", "--dry-run", example, "--kubeconfig", str(tmp_path / "none")]
-    assert CliRunner().invoke(ROOT, words).exit_code == 6  # it goes on to the cluster
+    assert CliRunner().invoke(program, words).exit_code == 6  # it goes on to the cluster
     assert "'server'" in said("apply", "--dry-run=sever", example)
 
 
@@ -178,10 +177,10 @@ def test_a_command_takes_only_what_changes_from_call_to_call(names: tuple[str, .
 
 def test_a_setting_is_changed_for_one_call(tmp_path):
     example = "examples/trainingjob/elastic-mnist/job.yaml"
-    shown = CliRunner().invoke(ROOT, ["graph", example, "--config", "gang=volcano"])
+    shown = CliRunner().invoke(program, ["graph", example, "--config", "gang=volcano"])
     assert "PodGroup elastic-mnist" in shown.stdout
     flag, config = (
-        CliRunner().invoke(ROOT, ["render", example, *words]).stdout
+        CliRunner().invoke(program, ["render", example, *words]).stdout
         for words in (["--gang", "volcano"], ["--config", "gang=volcano"])
     )
     assert flag == config

@@ -81,24 +81,24 @@ def test_capital_v_prints_the_version() -> None:
 
 
 def commands(group: click.Group, *names: str) -> list[tuple[str, ...]]:
-    found = []
+    paths = []
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         assert command is not None
-        found += (
+        paths += (
             commands(command, *names, name)
             if isinstance(command, click.Group)
             else [(*names, name)]
         )
-    return found
+    return paths
 
 
 def command(names: tuple[str, ...]) -> click.Command:
-    found: click.Command = program
+    current: click.Command = program
     for name in names:
-        assert isinstance(found, click.Group)
-        found = found.get_command(click.Context(found), name)  # type: ignore[assignment]
-    return found
+        assert isinstance(current, click.Group)
+        current = current.get_command(click.Context(current), name)  # type: ignore[assignment]
+    return current
 
 
 PATHS = [
@@ -110,14 +110,14 @@ PATHS = [
 
 @pytest.mark.parametrize("names", PATHS, ids="-".join)
 def test_filename_option_names_a_path(names: tuple[str, ...], job: Path) -> None:
-    taken = command(names)
-    one_job = ["bert"] if any(param.name == "job" for param in taken.params) else []
+    chosen = command(names)
+    one_job = ["bert"] if any(param.name == "job" for param in chosen.params) else []
 
     def paths(*words: str) -> tuple[str, ...]:
-        with taken.make_context(names[-1], [*one_job, *words]) as ctx:
+        with chosen.make_context(names[-1], [*one_job, *words]) as ctx:
             return ctx.params["paths"]
 
-    assert any(isinstance(param, Paths) for param in taken.params)
+    assert any(isinstance(param, Paths) for param in chosen.params)
     for words in (
         ("bert.yaml", "."),
         ("-f", "bert.yaml", "-f", "."),

@@ -5,7 +5,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from etcompile.cli.main import program as etcompile
+from etcompile.cli.main import program
 
 MISTAKES = {
     "--gang": "volcanoo",
@@ -17,9 +17,9 @@ MISTAKES = {
 }
 
 
-def told(*arguments: str) -> list[str]:
+def rejected_options(*arguments: str) -> list[str]:
     """The options that the errors of a command line name, in their order."""
-    run = CliRunner().invoke(etcompile, arguments)
+    run = CliRunner().invoke(program, arguments)
     assert run.exit_code == 2
     return re.findall(r"^Error: .*?(--[a-z-]+)", run.output, re.MULTILINE)
 
@@ -36,17 +36,17 @@ def told(*arguments: str) -> list[str]:
 )
 def test_what_cannot_be_is_told(words: tuple[str, ...]) -> None:
     name = next(word for word in words if word.startswith("--"))
-    assert told(*words, "job.yaml") == [name.partition("=")[0]]
+    assert rejected_options(*words, "job.yaml") == [name.partition("=")[0]]
 
 
 def test_several_codes_that_cannot_be_ignored_are_all_named() -> None:
-    run = CliRunner().invoke(etcompile, ["check", "--ignore", "ET0000,ET2001", "job.yaml"])
+    run = CliRunner().invoke(program, ["check", "--ignore", "ET0000,ET2001", "job.yaml"])
     assert "ET0000" in run.output
     assert "ET2001" in run.output
 
 
 def test_a_setting_of_the_file_is_no_flag_and_says_where_it_belongs() -> None:
-    run = CliRunner().invoke(etcompile, ["render", "--services", "shared", "job.yaml"])
+    run = CliRunner().invoke(program, ["render", "--services", "shared", "job.yaml"])
     assert run.exit_code == 2
     assert "--services is a setting: write it into etcompile.toml" in run.output
     assert "--config services=VALUE" in run.output

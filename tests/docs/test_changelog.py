@@ -13,15 +13,15 @@ NEWEST = re.split(r"^## ", CHANGELOG, flags=re.MULTILINE)[1]
 
 def flags(group: click.Group) -> set[str]:
     """The long flags of all commands that have one."""
-    found: set[str] = {"--help", "--version", "--filename"}
+    options: set[str] = {"--help", "--version", "--filename"}
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         assert command is not None
-        found |= flags(command) if isinstance(command, click.Group) else set()
+        options |= flags(command) if isinstance(command, click.Group) else set()
         for param in command.params:
             if isinstance(param, click.Option) and not param.hidden:
-                found |= {*param.opts, *param.secondary_opts}
-    return found
+                options |= {*param.opts, *param.secondary_opts}
+    return options
 
 
 def test_flags_under_added_exist() -> None:

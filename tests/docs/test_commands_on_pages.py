@@ -73,13 +73,13 @@ def test_every_command_of_a_page_exists(page: Path, tmp_path: Path, monkeypatch)
     # Options that name a file which has to be there: of docs/migrate.md and docs/diagnostics.
     write(tmp_path, dict.fromkeys(("training/bert.yaml", "bert.yaml", "other-job.yaml"), ""))
     monkeypatch.chdir(tmp_path)
-    found = (problem(command) for command in commands(page) if not is_exception(command))
-    assert [text for text in found if text] == []
+    problems = (problem(command) for command in commands(page) if not is_exception(command))
+    assert [text for text in problems if text] == []
 
 
 def test_no_exception_is_left_over() -> None:
-    found = {(one.page, one.line) for page in PAGES for one in commands(page) if problem(one)}
-    assert {key for key in NO_COMMANDS if key not in found} == set()
+    broken = {(one.page, one.line) for page in PAGES for one in commands(page) if problem(one)}
+    assert {key for key in NO_COMMANDS if key not in broken} == set()
 
 
 def test_the_pages_of_walks_have_their_tests() -> None:
@@ -121,20 +121,25 @@ def problem(command: Command) -> str:
         except click.exceptions.Exit:  # of --help and --version
             pass
         return ""
-    found: click.Command = program
-    context = click.Context(found, info_name="etcompile")
+    current: click.Command = program
+    context = click.Context(current, info_name="etcompile")
     known = {"--help"}
     for word in command.words:
         name = word.strip("[]")
-        if isinstance(found, click.Group) and name.isascii() and name.islower() and name[0] != "-":
-            below = found.get_command(context, name)
+        if (
+            isinstance(current, click.Group)
+            and name.isascii()
+            and name.islower()
+            and name[0] != "-"
+        ):
+            below = current.get_command(context, name)
             if below is None:
                 return f"{command}: there is no command {name}"
-            found, context = below, click.Context(below, info_name=name, parent=context)
+            current, context = below, click.Context(below, info_name=name, parent=context)
         elif name.startswith("-"):
             known |= {
                 option
-                for param in found.get_params(context)
+                for param in current.get_params(context)
                 for option in (*param.opts, *param.secondary_opts)
             }
             if name not in known:
@@ -187,13 +192,13 @@ def certificate() -> str:
     key = rsa.generate_private_key(65537, 2048)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sealed-secrets")])
     now = datetime.now(UTC)
-    made = (
+    signed = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(days=1))
         .sign(key, hashes.SHA256())
     )
-    return made.public_bytes(serialization.Encoding.PEM).decode()
+    return signed.public_bytes(serialization.Encoding.PEM).decode()
 
 
 RUN = [
@@ -269,6 +274,6 @@ def test_what_needs_no_cluster_runs(page: Path, repository: Path, tmp_path: Path
         elif name not in WALKED:  # each by itself: a page shows what one may do, not in which order
             folder = tmp_path / f"{number}"
             shutil.copytree(repository, folder)
-        done = etcompile(*command.words, cwd=folder, given=BERT if "-" in command.words else "")
+        done = etcompile(*command.words, cwd=folder, stdin=BERT if "-" in command.words else "")
         differs = done.returncode == 1 and command.words[0] == "diff"
         assert done.returncode == 0 or differs, f"{command}\n{done.stdout}{done.stderr}"

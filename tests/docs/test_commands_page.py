@@ -17,5 +17,5 @@ def test_every_command_has_a_row():
 
 
 def test_every_exit_code_has_a_row():
-    told = [int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)]
-    assert told == sorted({0} | {code for name, code in vars(exitcodes).items() if name.isupper()})
+    codes = [int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)]
+    assert codes == sorted({0} | {code for name, code in vars(exitcodes).items() if name.isupper()})

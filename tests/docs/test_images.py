@@ -38,18 +38,23 @@ def steps() -> list[tuple[str, str]]:
     text = (ROOT / "Dockerfile").read_text("utf-8")
     text = re.sub(r"(?m)^\s*#.*\n", "", text)
     text = re.sub(r"\\\n\s*", " ", text)
-    found = re.findall(r"(?m)^([A-Z]+) (.*?<<(\w+)\n(?s:.*?)\n\3$|.*)", text)
-    return [(what, rest) for what, rest, _ in found]
+    instructions = re.findall(r"(?m)^([A-Z]+) (.*?<<(\w+)\n(?s:.*?)\n\3$|.*)", text)
+    return [(what, rest) for what, rest, _ in instructions]
 
 
 def stage(name: str) -> list[tuple[str, str]]:
     """The instructions of one stage, those of the stages that it is built from before them."""
-    found = steps()
-    [begin] = [i for i, (what, rest) in enumerate(found) if what == "FROM" and f"AS {name}" in rest]
-    end = next((i for i in range(begin + 1, len(found)) if found[i][0] == "FROM"), len(found))
-    base = found[begin][1].removeprefix("--platform=$BUILDPLATFORM ").split()[0]
-    stages = {rest.split()[-1] for what, rest in found if what == "FROM"}
-    return [*(stage(base) if base in stages else []), *found[begin:end]]
+    instructions = steps()
+    [begin] = [
+        i for i, (what, rest) in enumerate(instructions) if what == "FROM" and f"AS {name}" in rest
+    ]
+    end = next(
+        (i for i in range(begin + 1, len(instructions)) if instructions[i][0] == "FROM"),
+        len(instructions),
+    )
+    base = instructions[begin][1].removeprefix("--platform=$BUILDPLATFORM ").split()[0]
+    stages = {rest.split()[-1] for what, rest in instructions if what == "FROM"}
+    return [*(stage(base) if base in stages else []), *instructions[begin:end]]
 
 
 def last(name: str, instruction: str) -> str:
@@ -60,24 +65,24 @@ def last(name: str, instruction: str) -> str:
 def baked() -> dict[str, str]:
     """The targets of docker-bake.hcl that are images: which stage each is, by its tag's name."""
     blocks = re.findall(r'target "\w+" \{\n(.*?)\n\}', BAKE, re.DOTALL)
-    found: dict[str, str] = {}
+    targets: dict[str, str] = {}
     for block in blocks:
         if named := re.search(r"\$\{REGISTRY\}/([\w-]+):\$\{VERSION\}", block):
             target = re.search(r'target += "(\w+)"', block)
             assert target
-            found[named[1]] = target[1]
-    return found
+            targets[named[1]] = target[1]
+    return targets
 
 
 def context(folder: Path) -> Path:
     """What .dockerignore lets through; it names all that it does."""
     lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
-    kept = [rule[1:] for rule in rules if rule.startswith("!")]
+    included = [rule[1:] for rule in rules if rule.startswith("!")]
     assert [rule for rule in rules if not rule.startswith("!")] == ["*", "**/__pycache__"]
-    assert all("*" not in name for name in kept)
+    assert all("*" not in name for name in included)
     folder.mkdir()
-    for name in kept:
+    for name in included:
         source = ROOT / name
         assert source.exists(), name
         if source.is_dir():
@@ -185,9 +190,9 @@ def test_nothing_misses_what_the_images_leave_out(tmp_path: Path, require) -> No
     left_out = re.findall(r"(?m)^  rm -r (.*\*)$", install)
     assert len(left_out) == 1
     for pattern in left_out[0].split():
-        found = list(installed.glob(pattern))
-        assert found, f"{pattern} is no longer installed"
-        for path in found:
+        paths = list(installed.glob(pattern))
+        assert paths, f"{pattern} is no longer installed"
+        for path in paths:
             shutil.rmtree(path)
     alone = {key: text for key, text in os.environ.items() if not key.startswith("PYTHON")}
 
@@ -206,6 +211,6 @@ def test_nothing_misses_what_the_images_leave_out(tmp_path: Path, require) -> No
     run(python, "-c", EVERY_MODULE)
     example = "trainingjob/elastic-mnist"
     golden = (ROOT / "golden" / example / "2-in.yaml").read_text("utf-8")
-    made = run(python, "-m", "etcompile", "render", ROOT / "examples" / example)
-    assert list(yaml.safe_load_all(made)) == list(yaml.safe_load_all(golden))
+    rendered = run(python, "-m", "etcompile", "render", ROOT / "examples" / example)
+    assert list(yaml.safe_load_all(rendered)) == list(yaml.safe_load_all(golden))
     assert "kind: ConfigManagementPlugin" in run(python, "-m", "etcompile", "argocd", "plugin")

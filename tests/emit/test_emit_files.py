@@ -78,9 +78,9 @@ def test_a_link_on_the_way_is_refused_before_anything_is_written(
     elsewhere, output, tmp_path, link, target, name, only_new
 ):
     (output / link).symlink_to(tmp_path / target)
-    [told] = write_files(output, {"first": b"1", name: b"2"}, only_new=only_new)
-    assert told.code == "ET5023"
-    assert str(output / link) in told.message
+    [diagnostic] = write_files(output, {"first": b"1", name: b"2"}, only_new=only_new)
+    assert diagnostic.code == "ET5023"
+    assert str(output / link) in diagnostic.message
     assert [path.name for path in output.iterdir()] == [link]
     assert not (tmp_path / "nowhere").exists()
 
@@ -95,7 +95,7 @@ def test_the_folder_itself_may_be_a_link(output, tmp_path):
 
 @pytest.mark.parametrize("name", ["../elsewhere/precious", "a/../../elsewhere/new", "/tmp/x"])
 def test_a_name_leads_nowhere_else(elsewhere, output, name):
-    assert [told.code for told in write_files(output, {name: b""})] == ["ET5023"]
+    assert [diagnostic.code for diagnostic in write_files(output, {name: b""})] == ["ET5023"]
     assert state(output) == {}
 
 
@@ -116,14 +116,14 @@ def test_a_file_keeps_its_rights_and_a_new_one_has_those_of_the_process(output):
 
 def test_what_is_there_stays_where_only_new_files_are_written(output):
     (output / "a").write_text("old")
-    [told] = write_files(output, {"a": b"new"}, only_new=True)
-    assert (told.code, (output / "a").read_text()) == ("ET5003", "old")
+    [diagnostic] = write_files(output, {"a": b"new"}, only_new=True)
+    assert (diagnostic.code, (output / "a").read_text()) == ("ET5003", "old")
 
 
 def test_what_cannot_be_written_is_told_by_its_own_name(output):
     (output / "a" / "b").mkdir(parents=True)
-    [told] = write_files(output, {"a/b": b"new"})
-    assert told.message.startswith(f"cannot write {output}/a/b: ")
+    [diagnostic] = write_files(output, {"a/b": b"new"})
+    assert diagnostic.message.startswith(f"cannot write {output}/a/b: ")
     assert state(output) == {"a": None, "a/b": None}
 
 

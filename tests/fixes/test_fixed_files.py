@@ -60,11 +60,11 @@ spec:
 {template}"""
 
 
-def etcompile_check(*arguments, cwd, given=None):
+def etcompile_check(*arguments, cwd, stdin=None):
     """What `check` comes to, with all that it writes as bytes."""
     words = ["check", *map(str, arguments)]
     with contextlib.chdir(cwd):
-        done = CliRunner().invoke(program, words, input=given, prog_name="etcompile")
+        done = CliRunner().invoke(program, words, input=stdin, prog_name="etcompile")
     return subprocess.CompletedProcess(words, done.exit_code, done.stdout_bytes, done.stderr_bytes)
 
 
@@ -104,15 +104,15 @@ CASES = {
 def test_only_what_is_wrong_changes(case, newline, tmp_path):
     text, (wrong, right) = CASES[case]
     assert text.count(wrong) == 1
-    made, codes = fixed(text, tmp_path, newline=newline)
+    after, codes = fixed(text, tmp_path, newline=newline)
     wanted = text.replace(wrong, right)
     if "last line" in case:
         wanted = wanted.removesuffix("  ttlSecondsAfterFinished: 3")
-    assert made == wanted.replace("\n", newline)
+    assert after == wanted.replace("\n", newline)
     assert codes
-    (tmp_path / "job.yaml").write_bytes(made.encode())
+    (tmp_path / "job.yaml").write_bytes(after.encode())
     assert not set(codes) & {d.code for d in check(tmp_path / "job.yaml").diagnostics}
-    assert fixed(made, tmp_path, newline="")[1] == []
+    assert fixed(after, tmp_path, newline="")[1] == []
 
 
 GUESSES = {
@@ -139,10 +139,10 @@ def test_what_is_likely_meant_is_corrected_when_asked(case, tmp_path):
     wrong, right, lines = GUESSES[case]
     text = job(template=lines)
     assert fixed(text, tmp_path) == (text, [])
-    made, _ = fixed(text, tmp_path, unsafe=True)
-    assert made == text.replace(wrong, right)
+    after, _ = fixed(text, tmp_path, unsafe=True)
+    assert after == text.replace(wrong, right)
     assert not check(tmp_path / "job.yaml").ok
-    (tmp_path / "job.yaml").write_text(made, "utf-8")
+    (tmp_path / "job.yaml").write_text(after, "utf-8")
     assert check(tmp_path / "job.yaml").ok
 
 
@@ -168,8 +168,8 @@ def test_documents_of_a_file_are_corrected_each_in_its_place(tmp_path):
     good = job().replace("llama", "good")
     bad = job().replace("OnFailure", "onFailure")
     text = f"# first\n---\n{good}---\n# second\n{bad}...\n---\n{good.replace('good', 'last')}"
-    made, codes = fixed(text, tmp_path)
-    assert made == text.replace("onFailure", "OnFailure")
+    after, codes = fixed(text, tmp_path)
+    assert after == text.replace("onFailure", "OnFailure")
     assert len(codes) == 1
 
 
@@ -184,8 +184,8 @@ def test_an_anchor_is_corrected_where_it_stands_for_all_who_use_it(tmp_path):
         )
         .replace("      restartPolicy: OnFailure\n      template", "      template")
     )
-    made, codes = fixed(text, tmp_path)
-    assert made == text.replace("onFailure", "OnFailure")
+    after, codes = fixed(text, tmp_path)
+    assert after == text.replace("onFailure", "OnFailure")
     assert codes
 
 
@@ -213,11 +213,11 @@ def test_json_is_corrected_as_json(tmp_path):
         },
         indent=2,
     )
-    made, _ = fixed(text, tmp_path)
-    assert json.loads(made) == json.loads(
+    after, _ = fixed(text, tmp_path)
+    assert json.loads(after) == json.loads(
         text.replace("PyTorchReplicaSpecs", "pytorchReplicaSpecs").replace('"1"', "1")
     )
-    assert made == text.replace("PyTorchReplicaSpecs", "pytorchReplicaSpecs").replace('"1"', "1")
+    assert after == text.replace("PyTorchReplicaSpecs", "pytorchReplicaSpecs").replace('"1"', "1")
 
 
 def test_a_stray_field_is_reported_and_left_to_its_author(tmp_path):
@@ -229,9 +229,9 @@ def test_a_stray_field_is_reported_and_left_to_its_author(tmp_path):
 def test_a_correction_that_cannot_be_made_keeps_no_other_from_being_made(tmp_path):
     policy = "  runPolicy: {backoffLimit: 3}\n  cleanPodPolicy: all  # of them\n"
     text = job(policy=policy)
-    made, codes = fixed(text, tmp_path)
+    after, codes = fixed(text, tmp_path)
     # The comment has no place in the brackets, so the field stays.
-    assert made == text.replace("all ", "All ")
+    assert after == text.replace("all ", "All ")
     assert codes == ["ET2007"]
 
 
@@ -250,8 +250,8 @@ def test_an_overlay_is_corrected_where_it_is_written(tmp_path):
         "      spec: {runPolicy: {cleanPodPolicy: all}}  # of production\n"
     )
     (folder / "overlay.yaml").write_text(overlay, "utf-8")
-    found = fixed_files(lambda: check(tmp_path / "job.yaml", overlays=(str(folder),)).findings)
-    assert [(Path(one.file).name, one.after.decode()) for one in found] == [
+    corrected = fixed_files(lambda: check(tmp_path / "job.yaml", overlays=(str(folder),)).findings)
+    assert [(Path(one.file).name, one.after.decode()) for one in corrected] == [
         ("overlay.yaml", overlay.replace("all}", "All}"))
     ]
 
@@ -260,9 +260,9 @@ def test_edits_of_the_text_say_the_same_as_the_fixed_text(tmp_path):
     file = tmp_path / "job.yaml"
     text = EIGHT.replace("PytorchReplicaSpecs", "pytorchReplicaSpecs")
     file.write_text(text, "utf-8")
-    told = with_edits(check(file).findings)
-    assert sum(finding.fix is not None for finding in told) >= 5
-    for finding in told:
+    findings = with_edits(check(file).findings)
+    assert sum(finding.fix is not None for finding in findings) >= 5
+    for finding in findings:
         if finding.fix is None:
             continue
         lines = text.splitlines(keepends=True)
@@ -273,10 +273,10 @@ def test_edits_of_the_text_say_the_same_as_the_fixed_text(tmp_path):
             lines = [whole[:start] + edit.text + whole[end:]]
             assert edit == finding.fix.edits[0] or len(finding.fix.edits) > 1
             lines = lines[0].splitlines(keepends=True)
-        own = structs.replace(finding, fix=structs.replace(finding.fix, edits=()))
-        assert isinstance(own.fix, Fix)
-        [made] = fixed_files(lambda own=own: [own], unsafe=True)
-        assert "".join(lines) == made.after.decode()
+        without_edits = structs.replace(finding, fix=structs.replace(finding.fix, edits=()))
+        assert isinstance(without_edits.fix, Fix)
+        [fixed_file] = fixed_files(lambda without_edits=without_edits: [without_edits], unsafe=True)
+        assert "".join(lines) == fixed_file.after.decode()
 
 
 @pytest.mark.parametrize(
@@ -340,9 +340,9 @@ def test_a_diff_can_be_applied_as_a_patch(tmp_path):
 
 def test_what_could_be_corrected_is_told_and_the_file_left_alone(tmp_path):
     (tmp_path / "job.yaml").write_text(EIGHT, "utf-8")
-    told = etcompile_check("job.yaml", cwd=tmp_path)
-    assert told.returncode == 2
-    assert "can be corrected with --fix" in told.stderr.decode()
+    done = etcompile_check("job.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "can be corrected with --fix" in done.stderr.decode()
     assert (tmp_path / "job.yaml").read_text("utf-8") == EIGHT
 
 
@@ -362,37 +362,37 @@ def test_the_mode_of_a_file_stays_and_a_link_is_not_followed(tmp_path):
 
 def test_what_comes_on_standard_input_goes_corrected_to_standard_output(tmp_path):
     text = job().replace("OnFailure", "onFailure").replace("image:", "imag:")
-    done = etcompile_check("-", "--fix", cwd=tmp_path, given=text.encode())
+    done = etcompile_check("-", "--fix", cwd=tmp_path, stdin=text.encode())
     assert done.stdout.decode() == text.replace("onFailure", "OnFailure")
     assert done.returncode == 2
     assert "standard input: 1 correction" in done.stderr.decode()
     assert "did you mean 'image'?" in done.stderr.decode()
     again = etcompile_check(
-        "-", "--fix", "--output-format", "json", cwd=tmp_path, given=done.stdout
+        "-", "--fix", "--output-format", "json", cwd=tmp_path, stdin=done.stdout
     )
     assert again.stdout == done.stdout
     assert json.loads(again.stderr)["diagnostics"]
 
 
 def test_what_is_no_yaml_goes_through_as_it_is(tmp_path):
-    done = etcompile_check("-", "--fix", cwd=tmp_path, given=b"a: [\r\n")
+    done = etcompile_check("-", "--fix", cwd=tmp_path, stdin=b"a: [\r\n")
     assert (done.stdout, done.returncode) == (b"a: [\r\n", 2)
 
 
 NAMES = ("job.yaml", "a b/job.yaml", "ä/job.yaml")
 
 
-@pytest.mark.parametrize("given", [".", "ABSOLUTE", "*.yaml"])
+@pytest.mark.parametrize("argument", [".", "ABSOLUTE", "*.yaml"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
-def test_a_patch_can_be_applied_however_its_files_were_named(given, newline, tmp_path):
+def test_a_patch_can_be_applied_however_its_files_were_named(argument, newline, tmp_path):
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     text = job().replace("OnFailure", "onFailure") + "# no break at the end"
-    names = NAMES if given != "*.yaml" else NAMES[:1]
+    names = NAMES if argument != "*.yaml" else NAMES[:1]
     for number, name in enumerate(names):
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(text.replace("llama", f"llama-{number}"), "utf-8", newline=newline)
-    path = str(tmp_path) if given == "ABSOLUTE" else given
+    path = str(tmp_path) if argument == "ABSOLUTE" else argument
     shown = etcompile_check(path, "--diff", cwd=tmp_path)
     subprocess.run(["git", "apply", "-p0", "-"], input=shown.stdout, cwd=tmp_path, check=True)
     for name in names:
@@ -412,8 +412,8 @@ def test_a_patch_that_hides_a_credential_says_so(tmp_path):
     assert b"value: (hidden)" in shown.stdout
     assert b"cannot be applied" in shown.stderr
     etcompile_check("job.yaml", "--fix", cwd=tmp_path)
-    made = (tmp_path / "job.yaml").read_text("utf-8")
-    assert made == text.replace("value: 1}", 'value: "1"}')
+    after = (tmp_path / "job.yaml").read_text("utf-8")
+    assert after == text.replace("value: 1}", 'value: "1"}')
 
 
 def test_a_file_that_is_read_only_is_left_alone_and_the_others_are_corrected(tmp_path):
@@ -422,12 +422,12 @@ def test_a_file_that_is_read_only_is_left_alone_and_the_others_are_corrected(tmp
         (tmp_path / f"{name}.yaml").write_text(wrong.replace("llama", name), "utf-8")
     (tmp_path / "a.yaml").chmod(0o444)
     done = etcompile_check(".", "--fix", cwd=tmp_path)
-    told = done.stderr.decode()
+    stderr = done.stderr.decode()
     assert done.returncode == 2
-    assert "cannot write ./a.yaml: it is read-only" in told
+    assert "cannot write ./a.yaml: it is read-only" in stderr
     assert (tmp_path / "a.yaml").read_text("utf-8") == wrong.replace("llama", "a")
     for name in "bc":
-        assert f"./{name}.yaml: 1 correction" in told
+        assert f"./{name}.yaml: 1 correction" in stderr
         assert "OnFailure" in (tmp_path / f"{name}.yaml").read_text("utf-8")
 
 
@@ -435,12 +435,12 @@ def test_what_somebody_changes_meanwhile_is_not_written_over(tmp_path, monkeypat
     file = tmp_path / "job.yaml"
     file.write_text(job().replace("OnFailure", "onFailure"), "utf-8")
 
-    def found(*given, **options):
-        made = fixed_files(*given, **options)
+    def fixed_then_changed(*arguments, **options):
+        result = fixed_files(*arguments, **options)
         file.write_text("# mine\n", "utf-8")
-        return made
+        return result
 
-    monkeypatch.setattr(fixes, "fixed_files", found)
+    monkeypatch.setattr(fixes, "fixed_files", fixed_then_changed)
     result = CliRunner().invoke(command, [str(file), "--fix"])
     assert result.exit_code == 2
     assert "somebody has changed it since it was read" in result.output
@@ -458,10 +458,10 @@ def test_options_that_contradict_each_other_are_refused(arguments, tmp_path):
 @pytest.mark.parametrize("form", ["json", "sarif"])
 def test_forms_for_machines_carry_the_fixes(form, tmp_path):
     (tmp_path / "job.yaml").write_text(job().replace("OnFailure", "onFailure"), "utf-8")
-    told = json.loads(etcompile_check("job.yaml", "--output-format", form, cwd=tmp_path).stdout)
+    output = json.loads(etcompile_check("job.yaml", "--output-format", form, cwd=tmp_path).stdout)
     if form == "json":
-        [found] = told["diagnostics"]
-        assert found["fix"] == {
+        [diagnostic] = output["diagnostics"]
+        assert diagnostic["fix"] == {
             "title": "write OnFailure",
             "safe": True,
             "file": "job.yaml",
@@ -470,7 +470,7 @@ def test_forms_for_machines_carry_the_fixes(form, tmp_path):
             ],
         }
     else:
-        [result] = told["runs"][0]["results"]
+        [result] = output["runs"][0]["results"]
         [fix] = result["fixes"]
         [change] = fix["artifactChanges"]
         assert change["artifactLocation"]["uri"].endswith("job.yaml")

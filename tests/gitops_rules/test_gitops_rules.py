@@ -101,9 +101,11 @@ def test_every_kind_is_in_its_wave(profiles, means) -> None:
         number = WAVES[value["kind"]]
         assert wave(value) == number, value["kind"]
         seen.add(value["kind"])
-        told = annotations(value)
-        assert told.get(SYNC_WAVE) == (str(number) if "argocd" in profiles else None), value["kind"]
-        group = told.get(CHANGE_GROUP, "")
+        notes = annotations(value)
+        assert notes.get(SYNC_WAVE) == (str(number) if "argocd" in profiles else None), value[
+            "kind"
+        ]
+        group = notes.get(CHANGE_GROUP, "")
         if group:
             assert "kapp" in profiles
             assert group.endswith(f"-{number}"), value["kind"]
@@ -113,11 +115,15 @@ def test_every_kind_is_in_its_wave(profiles, means) -> None:
 
 
 def test_a_namespace_comes_first_and_a_claim_with_the_pods() -> None:
-    made = etcompile.compile(
+    compilation = etcompile.compile(
         [training_job(), CLAIM, NAMESPACE], Options("ml", settings=Settings(profiles=("argocd",)))
     )
-    told = {value["kind"]: annotations(value)[SYNC_WAVE] for value in made.objects}
-    assert (told["Namespace"], told["PersistentVolumeClaim"], told["Pod"]) == ("-10", "100", "100")
+    waves = {value["kind"]: annotations(value)[SYNC_WAVE] for value in compilation.objects}
+    assert (waves["Namespace"], waves["PersistentVolumeClaim"], waves["Pod"]) == (
+        "-10",
+        "100",
+        "100",
+    )
 
 
 @each_tool
@@ -130,13 +136,13 @@ def test_nothing_is_in_a_wave_above_the_pods(profiles, means) -> None:
 
 
 def test_nothing_is_in_a_wave_above_the_pods_of_the_users_own() -> None:
-    own = {
+    config_map = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "after", "annotations": {SYNC_WAVE: "101"}},
     }
-    found = etcompile.compile([training_job(), own]).diagnostics
-    assert [one.code for one in found] == ["ET4009"]
+    diagnostics = etcompile.compile([training_job(), config_map]).diagnostics
+    assert [one.code for one in diagnostics] == ["ET4009"]
 
 
 # What is never written --------------------------------------------------------------------------
@@ -205,9 +211,9 @@ def test_a_scale_out_adds_and_changes_only_host_lists(example: Path, profiles) -
     settings = Settings(profiles=profiles)
     before: dict[Any, Any] = {}
     for count in range(len(scalers) + 1):
-        made = etcompile.compile([*inputs, *scalers[:count]], Options(settings=settings))
-        assert made.ok, made.diagnostics
-        after = {(o["kind"], o["metadata"]["name"]): o for o in made.in_order()}
+        compilation = etcompile.compile([*inputs, *scalers[:count]], Options(settings=settings))
+        assert compilation.ok, compilation.diagnostics
+        after = {(o["kind"], o["metadata"]["name"]): o for o in compilation.in_order()}
         if count and scalers[count - 1].stem.endswith(("out", "more")):
             assert before.keys() < after.keys()
             changed = {key for key in before if before[key] != after[key]}
@@ -231,7 +237,7 @@ def test_rendering_again_changes_no_byte(example: Path, tmp_path: Path) -> None:
 def test_rendering_with_another_hash_seed_changes_no_byte() -> None:
     flags = [flag for profile in TOOLS[-1] for flag in ("--profile", profile)]
     command = [sys.executable, "-m", "etcompile", "render", str(WITH_KEYS), *flags]
-    found = {
+    outputs = {
         subprocess.run(
             [*command, "--gang", "volcano", "--secret", "external"],
             capture_output=True,
@@ -240,7 +246,7 @@ def test_rendering_with_another_hash_seed_changes_no_byte() -> None:
         ).stdout
         for seed in ("1", "2", "3")
     }
-    assert len(found) == 1
+    assert len(outputs) == 1
 
 
 @pytest.mark.parametrize("example", RENDERING_PODS, ids=lambda path: path.name)
@@ -274,8 +280,8 @@ def _containers(document: Any) -> list[Any]:
         return []
     if document.get("kind") == "TrainJob":
         return [document["spec"]["trainer"]]
-    own = document.get("containers")
-    return own or [one for part in document.values() for one in _containers(part)]
+    containers = document.get("containers")
+    return containers or [one for part in document.values() for one in _containers(part)]
 
 
 def _rendered_to(out: Path, *arguments: object) -> dict[str, bytes]:
@@ -347,16 +353,16 @@ def test_no_field_manager_is_taken_for_kubectl_live(control_plane, namespace, tm
         timeout=90,
     )
     assert done.returncode == 0, done.stderr
-    found = set()
+    managers = set()
     for resource in ("configmaps", "services", "serviceaccounts", "secrets"):
         listed = control_plane.ask("GET", f"/api/v1/namespaces/{namespace}/{resource}")
         for value in listed["items"]:
             if (value["metadata"].get("labels") or {}).get("etcompile.dev/job") or value[
                 "metadata"
             ]["name"].startswith("etcompile"):
-                found |= {one["manager"] for one in value["metadata"]["managedFields"]}
-    assert found
-    assert found <= {"etcompile", "etcompile-applyset"}
+                managers |= {one["manager"] for one in value["metadata"]["managedFields"]}
+    assert managers
+    assert managers <= {"etcompile", "etcompile-applyset"}
 
 
 # Keys -------------------------------------------------------------------------------------------
@@ -367,8 +373,8 @@ def test_no_private_key_leaves(profiles, means) -> None:
     for value in objects(profiles, means):
         assert "PRIVATE KEY" not in json.dumps(value), value["kind"]
     for mode in MODES:
-        made = rendered(WITH_KEYS, profiles, secret=mode, means=means)
-        for value in made.in_order():
+        compilation = rendered(WITH_KEYS, profiles, secret=mode, means=means)
+        for value in compilation.in_order():
             if value["kind"] == "Secret":
                 texts = {**value.get("data", {}), **value.get("stringData", {})}
                 assert all(text.startswith("ENC[") for text in texts.values())
@@ -381,6 +387,6 @@ def test_a_private_key_anywhere_in_a_job_is_refused(example: Path) -> None:
     _containers(documents[0])[0]["env"] = [{"name": "KEY", "value": key}]
     inputs = [path for path in sorted(example.glob("*.yaml")) if path.name != "job.yaml"]
     scalers = [path for path in inputs if path.name.startswith("scale")]
-    found = etcompile.compile([*documents, *(p for p in inputs if p not in scalers)])
-    assert "ET4006" in {one.code for one in found.diagnostics}
-    assert not found.groups
+    compilation = etcompile.compile([*documents, *(p for p in inputs if p not in scalers)])
+    assert "ET4006" in {one.code for one in compilation.diagnostics}
+    assert not compilation.groups

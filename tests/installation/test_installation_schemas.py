@@ -31,25 +31,25 @@ Conform = Callable[..., dict[str, Any]]
 @pytest.fixture(scope="session")
 def schemas(tmp_path_factory) -> Path:
     """A folder with the strict schemas, such that files find each other by their place."""
-    found = tmp_path_factory.mktemp("schemas")
+    folder = tmp_path_factory.mktemp("schemas")
     package = files("kubernetes_validate") / "kubernetes-json-schema"
     for file in (package / f"v{versions()[-1]}.0-local-strict").iterdir():
         text = file.read_text("utf-8").replace('"/api/_definitions.json#', '"_definitions.json#')
         schema = json.loads(text)
         # It says that it is elsewhere.
         schema.pop("$id", None)
-        (found / file.name).write_text(json.dumps(schema))
-    return found
+        (folder / file.name).write_text(json.dumps(schema))
+    return folder
 
 
 @pytest.fixture
 def conform(consumer, schemas: Path) -> Conform:
-    """`conform(path)` or `conform(given=TEXT)`: what kubeconform says."""
+    """`conform(path)` or `conform(stdin=TEXT)`: what kubeconform says."""
 
-    def check(path: object = "-", given: str = "") -> dict[str, Any]:
+    def check(path: object = "-", text: str = "") -> dict[str, Any]:
         where = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
         words = ("-strict", "-summary", "-output", "json", "-skip", ",".join(OTHERS))
-        done = run(consumer("kubeconform"), *words, "-schema-location", where, path, given=given)
+        done = run(consumer("kubeconform"), *words, "-schema-location", where, path, stdin=text)
         return json.loads(done.stdout)
 
     return check
@@ -68,9 +68,9 @@ def clean(said: dict[str, Any], skipped: int = 0) -> bool:
 
 
 def test_it_sees_a_field_that_there_is_not(conform: Conform) -> None:
-    said = conform(given='{"apiVersion": "v1", "kind": "ConfigMap", "dato": {"a": "b"}}')
+    said = conform(stdin='{"apiVersion": "v1", "kind": "ConfigMap", "dato": {"a": "b"}}')
     assert said["summary"]["invalid"] == 1
-    said = conform(given='{"apiVersion": "example.com/v1", "kind": "Unheard"}')
+    said = conform(stdin='{"apiVersion": "example.com/v1", "kind": "Unheard"}')
     assert said["summary"]["errors"] == 1
 
 
@@ -97,14 +97,14 @@ def test_what_the_chart_renders(conform: Conform, consumer) -> None:
         for installation, values in CHOICES.values()
     ]
     monitored = [one for one, _ in CHOICES.values() if one.pod_monitor]
-    objects = [value for made in rendered for value in made.objects]
-    assert clean(conform(given=text(objects)), skipped=len(monitored))
+    objects = [value for one in rendered for value in one.objects]
+    assert clean(conform(stdin=text(objects)), skipped=len(monitored))
 
 
 def test_what_the_kustomizations_build(conform: Conform, consumer) -> None:
     folders = [KUSTOMIZE / name for name in ("namespaced", "cluster-wide", "rights", "policy")]
     built = [by_kustomize(consumer("kustomize"), folder) for folder in folders]
-    assert clean(conform(given=text(value for made in built for value in made.objects)))
+    assert clean(conform(stdin=text(value for one in built for value in one.objects)))
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_what_the_manifests_are(arguments: list[str], conform: Conform) -> None:
     done = CliRunner().invoke(program, ["watch", "--manifests", *arguments, *more])
     assert done.exit_code == 0, done.output
     assert parsed(done.stdout)
-    assert clean(conform(given=done.stdout), skipped=1)
+    assert clean(conform(stdin=done.stdout), skipped=1)

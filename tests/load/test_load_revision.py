@@ -12,10 +12,10 @@ from etcompile.cli.main import program
 from etcompile.load.revision import RevisionError, revision, unpack
 
 
-def git(repository: Path, *arguments: object, given: bytes | None = None) -> str:
+def git(repository: Path, *arguments: object, stdin: bytes | None = None) -> str:
     names = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
     command = ["git", "-C", repository, *names, *map(str, arguments)]
-    return subprocess.run(command, input=given, capture_output=True, check=True).stdout.decode()
+    return subprocess.run(command, input=stdin, capture_output=True, check=True).stdout.decode()
 
 
 def config_map(name: str, value: str = "1") -> str:
@@ -59,13 +59,13 @@ def diff(*arguments: object) -> tuple[int, str]:
         ("jobs/text.yaml", "../real/a.txt"),
     ],
 )
-@pytest.mark.parametrize("given", ["jobs", "jobs/*", "link"])
-def test_a_link_leads_where_it_led(repository, link, target, given):
+@pytest.mark.parametrize("argument", ["jobs", "jobs/*", "link"])
+def test_a_link_leads_where_it_led(repository, link, target, argument):
     (repository / "real" / "a.txt").write_text(config_map("text"))
     (repository / "again.yaml").symlink_to("real/a.yaml")
     (repository / link).symlink_to(target)
     commit(repository)
-    path = link if given == "link" else given
+    path = link if argument == "link" else argument
     code, said = diff(path, "--against", "HEAD")
     assert (code, "no differences" in said) == (0, True), said
     (repository / "real" / "a.yaml").write_text(config_map("a", "2"))
@@ -120,15 +120,15 @@ def test_a_folder_of_a_revision_is_no_place_on_the_disk(repository, name):
 def tree(repository: Path, entries: Mapping[tuple[str, str, str], bytes]) -> str:
     """A tree as no git writes it, byte by byte: mode, kind and name of each entry."""
     raw = b"".join(
-        f"{mode} {name}".encode() + b"\0" + bytes.fromhex(made(repository, kind, content))
+        f"{mode} {name}".encode() + b"\0" + bytes.fromhex(git_object(repository, kind, content))
         for (mode, kind, name), content in entries.items()
     )
-    return made(repository, "tree", raw)
+    return git_object(repository, "tree", raw)
 
 
-def made(repository: Path, kind: str, content: bytes) -> str:
+def git_object(repository: Path, kind: str, content: bytes) -> str:
     words = ("hash-object", "-t", kind, "-w", "--literally", "--stdin")
-    return git(repository, *words, given=content).strip()
+    return git(repository, *words, stdin=content).strip()
 
 
 FILE, LINK, FOLDER = ("100644", "blob"), ("120000", "blob"), ("40000", "tree")
@@ -163,11 +163,11 @@ def test_a_tree_that_no_git_makes_writes_nothing_elsewhere(repository, tmp_path,
 
 
 def test_a_file_is_not_written_through_a_link_of_the_same_tree(repository, tmp_path):
-    inner = bytes.fromhex(made(repository, "blob", b"x"))
-    below = made(repository, "tree", b"100644 up.yaml\0" + inner)
-    link = made(repository, "blob", b"..")
+    inner = bytes.fromhex(git_object(repository, "blob", b"x"))
+    below = git_object(repository, "tree", b"100644 up.yaml\0" + inner)
+    link = git_object(repository, "blob", b"..")
     raw = b"120000 a\0" + bytes.fromhex(link) + b"40000 a\0" + bytes.fromhex(below)
-    written = git(repository, "commit-tree", made(repository, "tree", raw), "-m", "x").strip()
+    written = git(repository, "commit-tree", git_object(repository, "tree", raw), "-m", "x").strip()
     (tmp_path / "outer" / "inner").mkdir(parents=True)
     with pytest.raises(RevisionError, match=r"several files|no revision"):
         unpack(revision(written, repository), ["."], tmp_path / "outer" / "inner")

@@ -90,8 +90,10 @@ class Invocations:
         folder: A folder to work in, which holds nothing else.
     """
 
-    def __init__(self, seed: int, made: Recombination, whole: list[str], folder: Path) -> None:
-        self._seed, self._made, self._folder = seed, made, folder
+    def __init__(
+        self, seed: int, recombination: Recombination, whole: list[str], folder: Path
+    ) -> None:
+        self._seed, self._recombination, self._folder = seed, recombination, folder
         self._nearly_valid = Generator(seed)
         self.last: list[str] = []
         self._jobs = [text for text in whole if _compiles(text)]
@@ -152,7 +154,7 @@ class Invocations:
                 documents = self._nearly_valid.input(number)
                 data = "\n---\n".join(json.dumps(one, indent=1) for one in documents).encode()
             else:
-                data = self._made.input(number)[:100_000]
+                data = self._recombination.input(number)[:100_000]
             (here / "jobs" / f"{name}.yaml").write_bytes(data)
         if self._overlays and (rng.random() < 0.1 or "overlay.yaml" in self.last):
             overlay = rng.choice(self._overlays).encode("utf-8", "surrogatepass")
@@ -252,8 +254,8 @@ def resource_list(data: bytes, config: dict[str, Any] | None = None) -> bytes:
 
 
 def _compiles(text: str) -> bool:
-    found = compile("-", stdin=io.BytesIO(text.encode("utf-8", "surrogatepass")))
-    return found.ok and bool(found.objects)
+    compilation = compile("-", stdin=io.BytesIO(text.encode("utf-8", "surrogatepass")))
+    return compilation.ok and bool(compilation.objects)
 
 
 def _name(option: click.Parameter) -> str:

@@ -60,8 +60,8 @@ def test_a_damaged_resource_list_is_answered(seed: int) -> None:
         },
     }
     for _ in range(CASES):
-        given = answer(mutated(chance, whole), Options())
-        assert "".join(given.texts()) or given.diagnostics
+        answered = answer(mutated(chance, whole), Options())
+        assert "".join(answered.texts()) or answered.diagnostics
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -47,8 +47,8 @@ class Folder:
 
     def run(self, *arguments: object) -> Result:
         """`etcompile ARGUMENTS`."""
-        given = [str(one) for one in arguments]
-        return CliRunner().invoke(program, given, catch_exceptions=False)
+        words = [str(one) for one in arguments]
+        return CliRunner().invoke(program, words, catch_exceptions=False)
 
     def render(self, mode: object, *options: object) -> Result:
         """The outcome of a render to the folder."""
@@ -71,31 +71,31 @@ class Folder:
     def objects(self, kind: str) -> list[dict[str, Any]]:
         """The rendered objects of a kind."""
         texts = [text for name, text in self.files().items() if name.endswith(".yaml")]
-        found = [one for text in texts for one in yaml.safe_load_all(text)]
-        return [one for one in found if one["kind"] == kind]
+        documents = [one for text in texts for one in yaml.safe_load_all(text)]
+        return [one for one in documents if one["kind"] == kind]
 
     def object(self, kind: str) -> dict[str, Any]:
         """The one rendered object of a kind."""
-        (found,) = self.objects(kind)
-        return found
+        (value,) = self.objects(kind)
+        return value
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     """A folder with a TrainingJob in namespace nlp."""
-    found = Folder(tmp_path)
+    created = Folder(tmp_path)
     job = training_job("bert")
     job["metadata"]["namespace"] = "nlp"
-    found.job(job)
-    return found
+    created.job(job)
+    return created
 
 
 @pytest.fixture
 def mpi_folder(tmp_path: Path) -> Folder:
     """A folder with an MPIJob of v2beta1."""
-    found = Folder(tmp_path / "mpi")
-    found.job(MPI_JOB)
-    return found
+    created = Folder(tmp_path / "mpi")
+    created.job(MPI_JOB)
+    return created
 
 
 @pytest.fixture(scope="session")
@@ -116,11 +116,11 @@ def owner() -> Owner:
 @pytest.fixture(params=["sealed", "sops"])
 def encrypting(request, tmp_path: Path) -> Callable[[], str]:
     """`encrypting()`: a mode that encrypts, for another recipient each time."""
-    made = iter(range(9))
+    numbers = iter(range(9))
 
     def mode() -> str:
         if request.param == "sops":
             return f"sops:{Owner().recipient}"
-        return f"sealed:{Controller().certificate(tmp_path / f'{next(made)}.pem')}"
+        return f"sealed:{Controller().certificate(tmp_path / f'{next(numbers)}.pem')}"
 
     return mode

@@ -78,8 +78,10 @@ def test_the_list_for_the_first_release_has_every_page_that_waits_for_it() -> No
 def test_no_message_or_help_installs_what_is_not_published() -> None:
     files = (*(ROOT / "etcompile").rglob("*.py"), *(ROOT / "etcompile").rglob("*.yaml"))
     installs = re.compile(r"(?:pip|pipx|uv tool) install '?etcompile(?! @)")
-    found = {path.relative_to(ROOT): installs.findall(path.read_text("utf-8")) for path in files}
-    assert {path: words for path, words in found.items() if words} == {}
+    installs_by_file = {
+        path.relative_to(ROOT): installs.findall(path.read_text("utf-8")) for path in files
+    }
+    assert {path: words for path, words in installs_by_file.items() if words} == {}
 
 
 @pytest.mark.parametrize(
