@@ -239,8 +239,8 @@ def test_the_stored_job_compiles_to_the_same_pods() -> None:
     assert with_settings == settings
     stored = emit.to_yaml(stored_value(again, with_settings))
     assert stored == text
-    made = backend.lower(again, with_settings, backend.Texts(), stored)
-    assert emit.ordered(made) == list(first.objects)
+    objects = backend.lower(again, with_settings, backend.Texts(), stored)
+    assert emit.ordered(objects) == list(first.objects)
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ def annotations(value: Any) -> dict[str, str]:
 
 
 def without_annotations(value: Any) -> Any:
-    kept = {k: v for k, v in annotations(value).items() if k.startswith("etcompile.dev/")}
-    return {**value, "metadata": {**value["metadata"], "annotations": kept}}
+    ours = {k: v for k, v in annotations(value).items() if k.startswith("etcompile.dev/")}
+    return {**value, "metadata": {**value["metadata"], "annotations": ours}}
 
 
 def settings_for(profiles: tuple[str, ...]) -> dict[str, Any]:
@@ -89,18 +89,18 @@ def test_a_freed_index_that_is_used_again_does_not_change_the_launcher(
 
 
 def test_only_pods_that_serve_are_healthy_before_they_end() -> None:
-    found = by_name(compiled(training_job(), **settings_for(("argocd",))))
+    objects = by_name(compiled(training_job(), **settings_for(("argocd",))))
     ignore = "argocd.argoproj.io/ignore-restart-policy"
-    assert annotations(found["Pod", "mnist-worker-0"])[ignore] == "true"
-    assert ignore not in annotations(found["Pod", "mnist-launcher"])
+    assert annotations(objects["Pod", "mnist-worker-0"])[ignore] == "true"
+    assert ignore not in annotations(objects["Pod", "mnist-launcher"])
 
 
 def test_a_worker_with_a_command_of_its_own_is_progressing_to_its_end() -> None:
     job = training_job()
     worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
     worker["containers"][0]["command"] = ["python", "serve.py"]
-    found = by_name(compiled(job, **settings_for(("argocd",))))
-    assert list(annotations(found["Pod", "mnist-worker-0"])) == [
+    objects = by_name(compiled(job, **settings_for(("argocd",))))
+    assert list(annotations(objects["Pod", "mnist-worker-0"])) == [
         SYNC_WAVE,
         "etcompile.dev/spec-hash",
     ]
@@ -108,9 +108,9 @@ def test_a_worker_with_a_command_of_its_own_is_progressing_to_its_end() -> None:
 
 def test_kinds_of_external_secrets_need_no_definition_at_the_dry_run() -> None:
     settings = Settings(profiles=("argocd",), secret=SecretMode("external"))
-    found = by_name(compiled(training_job(), settings=settings))
+    objects = by_name(compiled(training_job(), settings=settings))
     for key in (("SSHKey", "mnist-ssh"), ("ExternalSecret", "mnist-ssh")):
-        assert annotations(found[key])[SYNC_OPTIONS] == "SkipDryRunOnMissingResource=true"
+        assert annotations(objects[key])[SYNC_OPTIONS] == "SkipDryRunOnMissingResource=true"
 
 
 def test_a_claim_outlives_the_job_and_comes_with_the_pods() -> None:
@@ -125,27 +125,27 @@ def test_a_claim_outlives_the_job_and_comes_with_the_pods() -> None:
 
 
 def test_what_an_object_says_itself_stays() -> None:
-    own = {SYNC_WAVE: "-1", SYNC_OPTIONS: "ServerSideApply=true", SUBSTITUTE: "enabled"}
+    declared = {SYNC_WAVE: "-1", SYNC_OPTIONS: "ServerSideApply=true", SUBSTITUTE: "enabled"}
     texts = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "texts", "annotations": own},
+        "metadata": {"name": "texts", "annotations": declared},
         "data": {"greeting": "${WORD}"},
     }
-    found = by_name(compiled(training_job(), texts, **settings_for(("argocd", "flux"))))
-    assert annotations(found["ConfigMap", "texts"]) == own
+    objects = by_name(compiled(training_job(), texts, **settings_for(("argocd", "flux"))))
+    assert annotations(objects["ConfigMap", "texts"]) == declared
 
 
 def test_a_label_that_flux_reads_counts_as_said() -> None:
     labels = {"kustomize.toolkit.fluxcd.io/prune": "enabled"}
     claim = {**CLAIM, "metadata": {"name": "checkpoints", "labels": labels}}
-    found = by_name(compiled(training_job(), claim, **settings_for(("flux",))))
-    assert annotations(found["PersistentVolumeClaim", "checkpoints"]) == {}
+    objects = by_name(compiled(training_job(), claim, **settings_for(("flux",))))
+    assert annotations(objects["PersistentVolumeClaim", "checkpoints"]) == {}
 
 
 def test_kapp_applies_each_wave_after_all_that_come_before() -> None:
-    found = by_name(compiled(training_job(), CLAIM, **settings_for(("kapp",))))
-    launcher_pod = annotations(found["Pod", "mnist-launcher"])
+    objects = by_name(compiled(training_job(), CLAIM, **settings_for(("kapp",))))
+    launcher_pod = annotations(objects["Pod", "mnist-launcher"])
     assert launcher_pod["kapp.k14s.io/change-group"] == "etcompile.dev/mnist-100"
     assert launcher_pod["kapp.k14s.io/change-rule.0"] == (
         "upsert after upserting etcompile.dev/mnist--10"
@@ -153,9 +153,9 @@ def test_kapp_applies_each_wave_after_all_that_come_before() -> None:
     assert launcher_pod["kapp.k14s.io/change-rule.1"] == (
         "upsert after upserting etcompile.dev/mnist-0"
     )
-    account = annotations(found["ServiceAccount", "mnist-launcher"])
+    account = annotations(objects["ServiceAccount", "mnist-launcher"])
     assert account == {"kapp.k14s.io/change-group": "etcompile.dev/mnist--10"}
-    assert annotations(found["PersistentVolumeClaim", "checkpoints"]) == {}
+    assert annotations(objects["PersistentVolumeClaim", "checkpoints"]) == {}
 
 
 def test_kpt_starts_the_launcher_after_the_workers_that_there_are() -> None:
@@ -163,17 +163,17 @@ def test_kpt_starts_the_launcher_after_the_workers_that_there_are() -> None:
     job["metadata"]["namespace"] = "ml"
     gone = scale_in("gone", ["mnist-worker-1"])
     gone["metadata"]["namespace"] = "ml"
-    found = by_name(compiled(job, gone, **settings_for(("kpt",))))
-    assert annotations(found["Pod", "mnist-launcher"])[DEPENDS_ON] == (
+    objects = by_name(compiled(job, gone, **settings_for(("kpt",))))
+    assert annotations(objects["Pod", "mnist-launcher"])[DEPENDS_ON] == (
         "/namespaces/ml/Pod/mnist-worker-0,/namespaces/ml/Pod/mnist-worker-2"
     )
-    assert DEPENDS_ON not in annotations(found["Pod", "mnist-worker-0"])
+    assert DEPENDS_ON not in annotations(objects["Pod", "mnist-worker-0"])
 
 
 def test_kpt_needs_a_namespace_and_says_which_it_takes() -> None:
     assert "ET2043" in warnings(training_job(), **settings_for(("kpt",)))
-    found = by_name(compiled(training_job(), **settings_for(("kpt",))))
-    assert found["Pod", "mnist-launcher"]["metadata"]["namespace"] == "default"
+    objects = by_name(compiled(training_job(), **settings_for(("kpt",))))
+    assert objects["Pod", "mnist-launcher"]["metadata"]["namespace"] == "default"
 
 
 def test_more_annotations_than_the_api_server_takes_are_an_error() -> None:
@@ -205,7 +205,7 @@ def test_the_stored_job_remembers_its_profiles() -> None:
 
 def documented() -> dict[str, dict[str, str]]:
     """The tables of the pages on the tools: profile to object to annotations."""
-    found: dict[str, dict[str, str]] = {}
+    cells: dict[str, dict[str, str]] = {}
     for page, heading, profile in (
         ("argocd", "object | annotations", "argocd"),
         ("flux", "object | annotations", "flux"),
@@ -217,8 +217,8 @@ def documented() -> dict[str, dict[str, str]]:
             rf"^\| {re.escape(heading)} \|\n\|---\|---\|\n((?:\|.*\n)+)", text, re.MULTILINE
         )
         rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()]
-        found[profile] = {name: cell for names, cell in rows for name in names.split(", ")}
-    return found
+        cells[profile] = {name: cell for names, cell in rows for name in names.split(", ")}
+    return cells
 
 
 def test_the_page_says_what_the_code_does() -> None:
@@ -241,9 +241,9 @@ def test_the_page_says_what_the_code_does() -> None:
     assert set().union(*tables.values()) == kinds.keys()
     for profile in PROFILES[1:]:
         settings = Settings(profiles=(profile,), secret=SecretMode("external"))
-        found = by_name(compiled(job, claim, namespace, settings=settings))
+        objects = by_name(compiled(job, claim, namespace, settings=settings))
         for title, key in kinds.items():
-            said = annotations(found[key])
+            said = annotations(objects[key])
             said.pop("etcompile.dev/spec-hash", None)
             cell = "<br>".join(f"`{k.rpartition('/')[2]}: {v}`" for k, v in said.items())
             cell = cell.replace("etcompile.dev/j-", "etcompile.dev/J-").replace("/j-", "/J-")

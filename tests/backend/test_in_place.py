@@ -48,20 +48,20 @@ def is_elastic(job: dict[str, Any]) -> bool:
 
 def annotated(job: dict[str, Any], **annotations: str) -> dict[str, Any]:
     """A copy of a job with annotations of ours; `_` stands for `-`."""
-    made = copy.deepcopy(job)
-    made["metadata"].setdefault("annotations", {}).update(
+    copied = copy.deepcopy(job)
+    copied["metadata"].setdefault("annotations", {}).update(
         {f"etcompile.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
     )
-    return made
+    return copied
 
 
 def in_place(job: dict[str, Any], **annotations: str) -> dict[str, Any]:
     """A copy of a job that restarts in place, its launcher with a policy that allows it."""
-    made = annotated(job, restart="in-place", **annotations)
+    supervised = annotated(job, restart="in-place", **annotations)
     for key, role in (("mpiReplicaSpecs", "Launcher"), ("etReplicaSpecs", "launcher")):
-        if role in made["spec"].get(key, {}):
-            made["spec"][key][role].setdefault("restartPolicy", "OnFailure")
-    return made
+        if role in supervised["spec"].get(key, {}):
+            supervised["spec"][key][role].setdefault("restartPolicy", "OnFailure")
+    return supervised
 
 
 def role_of(pod: dict[str, Any]) -> str:
@@ -70,8 +70,8 @@ def role_of(pod: dict[str, Any]) -> str:
 
 def main_of(pod: dict[str, Any]) -> dict[str, Any]:
     """The container that has the run's own folder, or else the first."""
-    found = pod["spec"]["containers"]
-    return next((one for one in found if _mounts(one) & {"etcompile-run"}), found[0])
+    containers = pod["spec"]["containers"]
+    return next((one for one in containers if _mounts(one) & {"etcompile-run"}), containers[0])
 
 
 def _mounts(container: dict[str, Any]) -> set[str]:
@@ -94,8 +94,8 @@ def options(job: dict[str, Any], name: str) -> list[str]:
     """What the supervisor of a Pod is told besides its port and `--stop`."""
     words = command(job, name)
     start = next(at for at, word in enumerate(words) if word.startswith("--"))
-    found = words[start : words.index("--")]
-    return [word for word in found if not word.startswith(("--port=", "--stop="))]
+    flags = words[start : words.index("--")]
+    return [word for word in flags if not word.startswith(("--port=", "--stop="))]
 
 
 def model(job: dict[str, Any]) -> Any:
@@ -131,28 +131,30 @@ def test_such_a_pod_differs_from_a_plain_one_in_what_restarting_needs_only(examp
 
 def _copy(value: dict[str, Any]) -> dict[str, Any]:
     """A Pod that shares nothing with another."""
-    made: dict[str, Any] = json.loads(json.dumps(value))
-    return made
+    copied: dict[str, Any] = json.loads(json.dumps(value))
+    return copied
 
 
 def _with_policy(job: dict[str, Any]) -> dict[str, Any]:
-    made = in_place(job)
-    del made["metadata"]["annotations"][RESTART]
-    made["metadata"]["annotations"].pop(TOGETHER, None)  # with it, Pods have another restartPolicy
-    return made
+    changed = in_place(job)
+    del changed["metadata"]["annotations"][RESTART]
+    changed["metadata"]["annotations"].pop(
+        TOGETHER, None
+    )  # with it, Pods have another restartPolicy
+    return changed
 
 
 def _take_off(plain: dict[str, Any], ours: dict[str, Any]) -> None:
     """Takes what restarting needs off the Pod, and off both what it is instead of."""
     main, other = main_of(ours), None
     other = next(one for one in plain["spec"]["containers"] if one["name"] == main["name"])
-    own = other.pop("command")
-    gates = ("wait-for-workers.sh", "peers") if own[1].endswith("/wait-for-workers.sh") else ()
-    own = own[2:] if gates else own  # supervisors wait for each other without it
-    wrapper = own[1].rpartition("/")[2]
+    command = other.pop("command")
+    gates = ("wait-for-workers.sh", "peers") if command[1].endswith("/wait-for-workers.sh") else ()
+    command = command[2:] if gates else command  # supervisors wait for each other without it
+    wrapper = command[1].rpartition("/")[2]
     assert wrapper in ("run-once.sh", "until-done.sh")
     words = main.pop("command")
-    assert words[words.index("--") + 1 :] == own[2:]
+    assert words[words.index("--") + 1 :] == command[2:]
     probe = {"httpGet": {"path": "/ready", "port": 29999}}
     probe |= {"periodSeconds": 2, "failureThreshold": 1}
     if "readinessProbe" not in other:
@@ -197,23 +199,23 @@ def _take_files(sources: dict[str, Any], kind: str) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_replicas_find_each_other_before_they_are_ready(example: str, services: Any) -> None:
     settings = Settings(services=services)
-    made = compiled(in_place(EXAMPLES[example]), settings=settings).objects
-    found = [one["spec"] for one in made if one["kind"] == "Service"]
-    assert all(spec["publishNotReadyAddresses"] for spec in found)
+    objects = compiled(in_place(EXAMPLES[example]), settings=settings).objects
+    rendered_services = [one["spec"] for one in objects if one["kind"] == "Service"]
+    assert all(spec["publishNotReadyAddresses"] for spec in rendered_services)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_script_is_in_the_config_map_once_and_those_it_replaces_are_not(example: str) -> None:
-    made = compiled(in_place(EXAMPLES[example])).objects
+    objects = compiled(in_place(EXAMPLES[example])).objects
     (data,) = (
         one["data"]
-        for one in made
+        for one in objects
         if one["kind"] == "ConfigMap" and "job.yaml" in one.get("data", {})
     )
     assert data["supervise.py"] == (ROOT / "templates" / "supervise.py").read_text("utf-8")
     used = {
         word.rpartition("/")[2]
-        for pod in pod_templates(made)
+        for pod in pod_templates(objects)
         for container in pod["spec"]["containers"]
         for word in container.get("command", ())[1:2]
     }
@@ -229,13 +231,13 @@ def test_the_gang_is_all_that_restart_together_and_finds_its_coordinator(
     settings = Settings(services=services)
     objects = compiled(in_place(EXAMPLES[example]), settings=settings).objects
     pods = [pod for pod in pod_templates(objects) if is_supervised(pod)]
-    told = {word for pod in pods for word in main_of(pod)["command"] if word.startswith("--")}
-    values = {name: value for name, _, value in (word.partition("=") for word in told)}
+    flags = {word for pod in pods for word in main_of(pod)["command"] if word.startswith("--")}
+    values = {name: value for name, _, value in (word.partition("=") for word in flags)}
     if launches(EXAMPLES[example]) or is_elastic(EXAMPLES[example]):
         assert values.keys().isdisjoint({"--gang", "--coordinator", "--first"})
         return
     assert "--gate" not in values
-    assert len([word for word in told if word.startswith(("--gang", "--first", "--coor"))]) == 3
+    assert len([word for word in flags if word.startswith(("--gang", "--first", "--coor"))]) == 3
     counts = Counter(map(role_of, pods))
     assert values["--gang"] == ",".join(f"{role}:{count}" for role, count in counts.items())
     names = {f"{role_of(pod)}-{index(pod)}": pod for pod in pods}
@@ -297,8 +299,8 @@ def test_who_only_serves_does_not_coordinate() -> None:
 def test_the_name_of_a_trainjobs_coordinator_needs_no_search_domain() -> None:
     job = in_place(JOBS["trainjob/torch"])
     name = job["metadata"]["name"]
-    found = options(job, f"{name}-node-0-1")
-    assert f"--coordinator={name}-node-0-0.{name}" in found
+    flags = options(job, f"{name}-node-0-1")
+    assert f"--coordinator={name}-node-0-0.{name}" in flags
 
 
 def test_a_launcher_looks_at_its_workers_before_it_runs_again() -> None:
@@ -340,9 +342,9 @@ def test_a_command_without_a_limit_has_none() -> None:
 def test_an_image_of_python_alone_needs_no_shell(program) -> None:
     words = [program, "-m", "train"]
     job = in_place(kubeflow_job("JAXJob", {"Worker": replicas("JAXJob", 2, command=words)}))
-    made = command(job, "mnist-worker-0")
-    assert made[:3] == [program, "-SE", f"{SCRIPTS}/supervise.py"]
-    assert made[made.index("--") + 1 :] == words
+    argv = command(job, "mnist-worker-0")
+    assert argv[:3] == [program, "-SE", f"{SCRIPTS}/supervise.py"]
+    assert argv[argv.index("--") + 1 :] == words
     objects = by_name(compiled(job))
     assert "supervise.sh" not in objects["ConfigMap", "mnist-etcompile"]["data"]
     assert "sh" not in json.dumps(objects["Pod", "mnist-worker-0"]["spec"]).split('"')
@@ -357,14 +359,14 @@ def test_other_commands_look_for_a_python_first(program) -> None:
 
 
 def test_a_readiness_probe_of_the_users_own_stays() -> None:
-    own = {"httpGet": {"port": 80}}
-    job = in_place(kubeflow_job("JAXJob", {"Worker": replicas("JAXJob", 1, readinessProbe=own)}))
-    assert main_of(by_name(compiled(job))["Pod", "mnist-worker-0"])["readinessProbe"] == own
+    probe = {"httpGet": {"port": 80}}
+    job = in_place(kubeflow_job("JAXJob", {"Worker": replicas("JAXJob", 1, readinessProbe=probe)}))
+    assert main_of(by_name(compiled(job))["Pod", "mnist-worker-0"])["readinessProbe"] == probe
 
 
 def worker(policy: str | None = None, **main: Any) -> dict[str, Any]:
-    made = replicas("TFJob", 2, **main)
-    return {**made, **({"restartPolicy": policy} if policy else {})}
+    role = replicas("TFJob", 2, **main)
+    return {**role, **({"restartPolicy": policy} if policy else {})}
 
 
 @pytest.mark.parametrize(
@@ -423,9 +425,9 @@ def test_the_watcher_reads_the_settings_with_their_defaults() -> None:
     job = kubeflow_job("JAXJob", {"Worker": 2})
     assert model(job).in_place is None
     assert model(in_place(job)).in_place == InPlace("together", ("worker",), 10, None)
-    told = {"supervisor_port": "2000", "stop_timeout": "5", "checkpoint_signal": "USR1"}
+    settings = {"supervisor_port": "2000", "stop_timeout": "5", "checkpoint_signal": "USR1"}
     expected = InPlace("together", ("worker",), 5, "USR1", port=2000)
-    assert model(in_place(job, **told)).in_place == expected
+    assert model(in_place(job, **settings)).in_place == expected
 
 
 @pytest.mark.parametrize("overlays", [(), ("prod",)], ids=["plain", "overlaid"])
@@ -442,8 +444,8 @@ def test_a_pod_that_the_watcher_makes_again_is_the_one_that_git_has(
     edits = read_patches(stored)
     around = stage.situation_of_some(job, read, job, edits)
     for role in job.roles:
-        made = stage.pods(job, read, role.name, role.members, edits)
-        for value in backend.annotated(made, read.profiles, around):
+        pods = stage.pods(job, read, role.name, role.members, edits)
+        for value in backend.annotated(pods, read.profiles, around):
             key = value["kind"], value["metadata"]["name"]
             assert value == by_name(result)[key]
 
@@ -489,9 +491,9 @@ def _run(job: dict[str, Any]) -> str:
 # What is refused --------------------------------------------------------------------------------
 
 
-def told(job: dict[str, Any]) -> list[tuple[str, str, str | None]]:
-    given = {key: value for key, value in job.items() if key != "runtime"}
-    documents = [one for one in (given, job.get("runtime")) if one]
+def problems(job: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    plain_job = {key: value for key, value in job.items() if key != "runtime"}
+    documents = [one for one in (plain_job, job.get("runtime")) if one]
     result = etcompile.compile(documents, Options(namespace="ml"))
     return [(one.code, one.message, one.hint) for one in result.diagnostics]
 
@@ -534,11 +536,11 @@ IN_THE_WAY = {
 )
 def test_what_keeps_a_job_of_any_kind_from_restarting_is_an_error(example, problem) -> None:
     job = changed(in_place(JOBS[example]), IN_THE_WAY[problem])
-    found = [message for code, message, hint in told(job) if code == "ET2137" and hint]
+    messages = [message for code, message, hint in problems(job) if code == "ET2137" and hint]
     restarting = pod_templates(compiled(in_place(JOBS[example])).objects)
     roles = {role_of(pod) for pod in restarting if is_supervised(pod)}
-    assert len(found) == len(roles)
-    assert all(problem in message for message in found)
+    assert len(messages) == len(roles)
+    assert all(problem in message for message in messages)
 
 
 @pytest.mark.parametrize("problem", IN_THE_WAY)
@@ -559,18 +561,18 @@ def test_an_error_stands_at_the_field_and_says_what_to_do(tmp_path) -> None:
     with_port(job["spec"]["jaxReplicaSpecs"]["Worker"]["template"])
     text = yaml.safe_dump(job, sort_keys=False)
     (tmp_path / "job.yaml").write_text(text)
-    (found,) = etcompile.compile([tmp_path / "job.yaml"]).diagnostics
+    (diagnostic,) = etcompile.compile([tmp_path / "job.yaml"]).diagnostics
     line = 1 + next(n for n, row in enumerate(text.splitlines()) if "containerPort" in row)
-    assert (found.location.line, found.code) == (line, "ET2137")
-    assert found.message == (
+    assert (diagnostic.location.line, diagnostic.code) == (line, "ET2137")
+    assert diagnostic.message == (
         "job 'mnist' cannot restart in place: the supervisor of worker listens on port 29999, and"
         " so does container 'jax'"
     )
-    assert found.hint == "write another port into the annotation etcompile.dev/supervisor-port"
+    assert diagnostic.hint == "write another port into the annotation etcompile.dev/supervisor-port"
 
 
 def problem_of(job: dict[str, Any], **annotations: str) -> str:
-    ((code, message, hint),) = told(in_place(job, **annotations))
+    ((code, message, hint),) = problems(in_place(job, **annotations))
     assert code == "ET2137"
     assert hint
     return message.rpartition(" in place: ")[2]
@@ -580,10 +582,10 @@ def test_the_port_of_the_supervisors_is_that_of_no_container() -> None:
     job = kubeflow_job("PyTorchJob", {"Master": 1})
     main = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
     main["ports"] = [{"name": "pytorchjob-port", "containerPort": 4000}]
-    assert told(in_place(job, supervisor_port="23456")) == []
+    assert problems(in_place(job, supervisor_port="23456")) == []
     assert "and so does container 'pytorch'" in problem_of(job, supervisor_port="4000")
     main["ports"].append({"containerPort": 5000, "protocol": "UDP"})
-    assert told(in_place(job, supervisor_port="5000")) == []
+    assert problems(in_place(job, supervisor_port="5000")) == []
 
 
 def test_a_job_without_replicas_is_refused_for_that() -> None:
@@ -593,7 +595,7 @@ def test_a_job_without_replicas_is_refused_for_that() -> None:
 
 @pytest.mark.parametrize("example", ["mpijob/elastic-horovod", "trainingjob/elastic-mnist"])
 def test_a_launcher_that_nothing_restarts_is_refused(example) -> None:
-    ((code, message, hint),) = told(annotated(JOBS[example], restart="in-place"))
+    ((code, message, hint),) = problems(annotated(JOBS[example], restart="in-place"))
     assert code == "ET2137"
     assert message.endswith(
         "restartPolicy Never of launcher says that its command is not run again"
@@ -602,7 +604,7 @@ def test_a_launcher_that_nothing_restarts_is_refused(example) -> None:
 
 
 def test_replicas_that_restart_together_may_have_any_policy() -> None:
-    assert told(in_place(kubeflow_job("TFJob", {"Worker": worker("Never")}))) == []
+    assert problems(in_place(kubeflow_job("TFJob", {"Worker": worker("Never")}))) == []
 
 
 def test_dlrover_jobs_are_refused_with_the_reason() -> None:
@@ -610,14 +612,16 @@ def test_dlrover_jobs_are_refused_with_the_reason() -> None:
         ("elasticjob/all-reduce", "dlrover-run itself starts its processes again"),
         ("elasticjob/parameter-servers", "is followed by another Pod"),
     ):
-        (found,) = told(annotated(JOBS[example], restart="in-place"))
-        assert found[0] == "ET2137"
-        assert reason in found[1]
+        (problem,) = problems(annotated(JOBS[example], restart="in-place"))
+        assert problem[0] == "ET2137"
+        assert reason in problem[1]
 
 
 def test_what_has_succeeded_by_then_is_no_part_of_a_job_that_restarts_together() -> None:
-    (found,) = (one for one in told(in_place(JOBS["trainjob/initializer"])) if one[0] == "ET2137")
-    assert "dataset-initializer and node would all run again together" in found[1]
+    (problem,) = (
+        one for one in problems(in_place(JOBS["trainjob/initializer"])) if one[0] == "ET2137"
+    )
+    assert "dataset-initializer and node would all run again together" in problem[1]
     elastic = annotated(JOBS["trainjob/initializer"], nnodes="1:4")
     run = model(in_place(elastic))
     assert (run.in_place.mode, run.in_place.roles) == ("each", ("node",))
@@ -639,11 +643,11 @@ def test_what_has_succeeded_by_then_is_no_part_of_a_job_that_restarts_together()
     ],
 )
 def test_two_annotations_that_contradict_each_other_are_refused(job, flag, problem) -> None:
-    ((code, message, _),) = told(in_place(job, restart_together=flag))
+    ((code, message, _),) = problems(in_place(job, restart_together=flag))
     assert code == "ET2137"
     assert problem in message
     other = {"true": "false", "false": "true"}[flag]
-    assert told(in_place(job, restart_together=other)) == []
+    assert problems(in_place(job, restart_together=other)) == []
 
 
 @pytest.mark.parametrize(
@@ -670,8 +674,8 @@ def test_a_value_that_there_is_not_is_refused(example, name, value, hint) -> Non
         "etcompile.dev/stuck-after": "600",
         f"etcompile.dev/{name}": value,
     }
-    ((code, message, found),) = told(job)
-    assert (code, found) == ("ET2050", hint)
+    ((code, message, offered),) = problems(job)
+    assert (code, offered) == ("ET2050", hint)
     assert f"etcompile.dev/{name} must be" in message
 
 
@@ -681,7 +685,7 @@ def test_a_value_that_there_is_not_is_refused(example, name, value, hint) -> Non
 )
 def test_a_setting_of_a_job_that_makes_new_pods_is_told_of(example, name) -> None:
     value = "USR1" if "signal" in name else "3000"
-    ((code, message, hint),) = told(annotated(JOBS[example], **{name: value}))
+    ((code, message, hint),) = problems(annotated(JOBS[example], **{name: value}))
     assert code == "ET2041"
     assert message.endswith("has no effect: the job does not restart in place")
     assert hint == "add etcompile.dev/restart: in-place, or remove it"
@@ -716,5 +720,5 @@ def test_the_overlay_asks_for_it() -> None:
     for example, job in EXAMPLES.items():
         if job["kind"] == "TrainJob":
             continue  # one that fetches its data first cannot
-        made = compiled(job, overlays=("resilient",)).objects
-        assert any(map(is_supervised, pod_templates(made))), example
+        objects = compiled(job, overlays=("resilient",)).objects
+        assert any(map(is_supervised, pod_templates(objects))), example

@@ -26,9 +26,9 @@ def pods(*documents: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
     return [one for one in compiled(*documents, **options).objects if one["kind"] == "Pod"]
 
 
-def asked(pod: dict[str, Any]) -> dict[str, Any]:
-    [found] = [one for one in pod["spec"]["initContainers"] if one["name"] == "preflight"]
-    return found
+def preflight(pod: dict[str, Any]) -> dict[str, Any]:
+    [container] = [one for one in pod["spec"]["initContainers"] if one["name"] == "preflight"]
+    return container
 
 
 def test_it_has_what_the_main_container_has() -> None:
@@ -44,14 +44,14 @@ def test_it_has_what_the_main_container_has() -> None:
     }
     ports = {"ports": [{"containerPort": 9}], "command": ["python", "train.py"]}
     for pod in pods(job(**same, **ports)):
-        found, main = asked(pod), pod["spec"]["containers"][0]
+        container, main = preflight(pod), pod["spec"]["containers"][0]
         for field in same.keys() - {"volumeMounts"}:
-            assert found[field] == main[field], field
-        assert found["command"] == ["sh", "/etc/etcompile/scripts/preflight.sh", "8"]
-        assert "ports" not in found
-        mounts = {mount["name"]: mount for mount in found["volumeMounts"]}
-        own = {name for name in mounts if name.startswith("etcompile-")}
-        assert own == {"etcompile-scripts"}
+            assert container[field] == main[field], field
+        assert container["command"] == ["sh", "/etc/etcompile/scripts/preflight.sh", "8"]
+        assert "ports" not in container
+        mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+        ours = {name for name in mounts if name.startswith("etcompile-")}
+        assert ours == {"etcompile-scripts"}
         for mount in main.get("volumeMounts", ()):
             assert mount["name"].startswith("etcompile-") or mounts[mount["name"]] == mount
         assert mounts["etcompile-scripts"]["mountPath"] == "/etc/etcompile/scripts"
@@ -90,8 +90,8 @@ def test_what_overlays_change_of_the_main_container_counts_for_it(tmp_path) -> N
     }
     (tmp_path / "overlay.yaml").write_text(yaml.safe_dump(overlay))
     for pod in pods(job(), overlays=(str(tmp_path),)):
-        assert asked(pod)["image"] == "other:2"
-        assert {"name": "shm", "mountPath": "/dev/shm"} in asked(pod)["volumeMounts"]
+        assert preflight(pod)["image"] == "other:2"
+        assert {"name": "shm", "mountPath": "/dev/shm"} in preflight(pod)["volumeMounts"]
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_what_overlays_change_of_the_main_container_counts_for_it(tmp_path) -> N
 def test_all_roles_ask(document: dict[str, Any]) -> None:
     document["metadata"]["annotations"] = {PREFLIGHT: "true"}
     for pod in pods(document):
-        assert asked(pod)["name"] == "preflight"
+        assert preflight(pod)["name"] == "preflight"
 
 
 def test_the_launcher_of_an_mpi_job_asks_in_its_job() -> None:
     document = mpi_job(version="v2beta1")
     document["metadata"]["annotations"] = {PREFLIGHT: "true"}
     [launcher] = [one for one in compiled(document).objects if one["kind"] == "Job"]
-    assert asked(launcher["spec"]["template"])
+    assert preflight(launcher["spec"]["template"])
 
 
 def test_that_they_ask_is_another_run_and_what_they_ask_is_not() -> None:
@@ -128,19 +128,21 @@ def test_what_is_no_command_is_an_error(command: str) -> None:
 
 
 def test_dlrovers_master_does_not_ask() -> None:
-    found = pods(elastic_job(annotations={PREFLIGHT: "true"}))
-    asking = {pod["metadata"]["name"] for pod in found if "initContainers" in pod["spec"]}
+    rendered = pods(elastic_job(annotations={PREFLIGHT: "true"}))
+    asking = {pod["metadata"]["name"] for pod in rendered if "initContainers" in pod["spec"]}
     assert (
         asking
         == {"mnist-edljob-worker-0", "mnist-edljob-worker-1"}
-        < {pod["metadata"]["name"] for pod in found}
+        < {pod["metadata"]["name"] for pod in rendered}
     )
 
 
 def test_where_dlrovers_master_makes_the_pods_it_has_no_effect() -> None:
-    made = {"etcompile.dev/parameter-servers": "master", PREFLIGHT: "true"}
+    annotations = {"etcompile.dev/parameter-servers": "master", PREFLIGHT: "true"}
     document = elastic_job(
-        {"ps": 1, "worker": 1}, annotations=made, distributionStrategy="ParameterServerStrategy"
+        {"ps": 1, "worker": 1},
+        annotations=annotations,
+        distributionStrategy="ParameterServerStrategy",
     )
     assert "ET2041" in warnings(document)
     assert not any("initContainers" in pod["spec"] for pod in pods(document))

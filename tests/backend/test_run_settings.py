@@ -24,10 +24,10 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 def pods(job: dict[str, Any], **settings: Any) -> list[tuple[str, Any]]:
     """The run and the specification of each Pod of a job."""
-    made = compiled(job, settings=Settings(**settings))
+    result = compiled(job, settings=Settings(**settings))
     return [
         (pod["metadata"].get("annotations", {}).get(HASH), pod["spec"])
-        for pod in pod_templates(made.objects)
+        for pod in pod_templates(result.objects)
     ]
 
 

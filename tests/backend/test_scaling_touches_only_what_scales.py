@@ -28,9 +28,9 @@ def test_a_scale_out_of_two_adds_two_pods_and_two_services(mode: str) -> None:
     job = training_job(launcherAttachMode=mode)
     before = compiled(job, namespace="ml")
     after = compiled(job, scale_out("more", 2), namespace="ml")
-    found = changes(before, after)
+    changed = changes(before, after)
     added = {(kind, f"mnist-worker-{i}") for kind in ("Pod", "Service") for i in (2, 3)}
-    assert found == {
+    assert changed == {
         "added": added,
         "removed": set(),
         "changed": {("ConfigMap", "mnist-config")},
@@ -54,8 +54,8 @@ def test_no_surviving_pod_changes_whatever_the_settings(options: dict[str, Any])
 
 
 def test_raising_replicas_in_the_job_changes_no_surviving_pod_either() -> None:
-    found = changes(compiled(training_job(replicas=2)), compiled(training_job(replicas=4)))
-    assert found["changed"] == {("ConfigMap", "mnist-config")}
+    changed = changes(compiled(training_job(replicas=2)), compiled(training_job(replicas=4)))
+    assert changed["changed"] == {("ConfigMap", "mnist-config")}
 
 
 def test_two_more_workers_of_a_thousand_change_one_line_of_the_stored_job() -> None:

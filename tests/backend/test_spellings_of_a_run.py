@@ -69,8 +69,8 @@ def objects(job: dict[str, Any], gang: str = "none") -> list[dict[str, Any]]:
     return [dict(one) for one in compiled(job, settings=Settings(gang=gang)).objects]
 
 
-def hashes(made: list[dict[str, Any]]) -> set[str]:
-    return {one["metadata"]["annotations"][HASH] for one in made if one["kind"] == "Pod"}
+def hashes(objects: list[dict[str, Any]]) -> set[str]:
+    return {one["metadata"]["annotations"][HASH] for one in objects if one["kind"] == "Pod"}
 
 
 def constants(
@@ -131,12 +131,12 @@ def test_written_default_is_the_same_run_if_the_pods_are_the_same(kind: str, gan
     ],
 )
 def test_quantity_in_another_spelling_is_the_same_run(resource: str, spellings: list[Any]) -> None:
-    found = set()
+    seen = set()
     for spelling in [*spellings, "3"]:
         job, [pod] = jobs()["PyTorchJob"]
         pod["containers"][0]["resources"]["limits"][resource] = spelling
-        found |= hashes(objects(job))
-    assert len(found) == 2
+        seen |= hashes(objects(job))
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("empty", [{"args": []}, {"resources": {}}, {"securityContext": {}}])

@@ -18,8 +18,8 @@ def mpi_job(
     """An MPIJob v2 with these fields in both Pod specs, and these in the workers' container."""
 
     def role(container: dict[str, Any], **more: Any) -> dict[str, Any]:
-        own = {"name": "main", "image": "mpi:5", **container}
-        return {"template": {"spec": {"containers": [own], **(pod or {})}}, **more}
+        main = {"name": "main", "image": "mpi:5", **container}
+        return {"template": {"spec": {"containers": [main], **(pod or {})}}, **more}
 
     launcher = {**main, "command": ["mpirun", "hostname"]}
     annotations = {"etcompile.dev/ssh-port": port} if port else {}
@@ -90,15 +90,15 @@ def test_a_low_port_of_the_node_without_root_is_reported(
     user: int, port: str | None, warned: bool
 ) -> None:
     job = mpi_job({**as_user(user), "hostNetwork": True}, port=port)
-    found = [entry.code for entry in etcompile.compile([job], Options()).diagnostics]
-    assert ("ET2147" in found) is warned
+    codes = [entry.code for entry in etcompile.compile([job], Options()).diagnostics]
+    assert ("ET2147" in codes) is warned
 
 
 def test_sysctls_of_the_template_stay() -> None:
     other = {"name": "net.ipv4.tcp_syncookies", "value": "1"}
     assert sysctls(mpi_job(as_user(1000, sysctls=[other]))) == [other, SYSCTL]
-    own = {**SYSCTL, "value": "20"}
-    assert sysctls(mpi_job(as_user(1000, sysctls=[own]))) == [own]
+    sysctl = {**SYSCTL, "value": "20"}
+    assert sysctls(mpi_job(as_user(1000, sysctls=[sysctl]))) == [sysctl]
 
 
 # Entry in passwd --------------------------------------------------------------------------------
@@ -159,5 +159,5 @@ def test_a_passwd_file_of_the_template_stays() -> None:
 )
 def test_an_image_that_is_known_to_have_no_shell_is_reported(image: str, warned: bool) -> None:
     diagnostics = etcompile.compile([mpi_job(image=image)], Options()).diagnostics
-    messages = [found.message for found in diagnostics if found.code == "ET2146"]
+    messages = [diagnostic.message for diagnostic in diagnostics if diagnostic.code == "ET2146"]
     assert len(messages) == (2 if warned else 0)

@@ -31,14 +31,16 @@ def rendered(tolerations: list[dict] | None, **options: str) -> dict:
     return json.loads(json.dumps(pod))
 
 
-@pytest.mark.parametrize("given", LISTS.values(), ids=LISTS)
-def test_an_api_server_adds_nothing_to_what_is_rendered(control_plane, namespace, given) -> None:
-    pod = rendered(given, namespace=namespace)
-    assert pod["spec"]["tolerations"][: len(given)] == given
+@pytest.mark.parametrize("tolerations", LISTS.values(), ids=LISTS)
+def test_an_api_server_adds_nothing_to_what_is_rendered(
+    control_plane, namespace, tolerations
+) -> None:
+    pod = rendered(tolerations, namespace=namespace)
+    assert pod["spec"]["tolerations"][: len(tolerations)] == tolerations
     live = control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/pods", pod)
     assert live["spec"]["tolerations"] == pod["spec"]["tolerations"]
 
 
-@pytest.mark.parametrize("given", [None, []])
-def test_a_pod_without_any_is_left_without(given: list | None) -> None:
-    assert not rendered(given)["spec"].get("tolerations")
+@pytest.mark.parametrize("tolerations", [None, []])
+def test_a_pod_without_any_is_left_without(tolerations: list | None) -> None:
+    assert not rendered(tolerations)["spec"].get("tolerations")

@@ -106,7 +106,7 @@ def faults(kind: str) -> dict[str, Fault]:
     _, types, roles, policy = JOBS[kind]
     first, last = (*types, roles[0], "template"), (*types, roles[-1], "template")
     main = (*last, "spec", "containers", 0)
-    found: dict[str, Fault] = {
+    faults: dict[str, Fault] = {
         "enum": lambda v: at(v, policy).update(cleanPodPolicy="Runing"),
         "negative": lambda v: at(v, policy).update(backoffLimit=-1),
         "type": lambda v: at(v, policy).update(ttlSecondsAfterFinished="soon"),
@@ -125,11 +125,11 @@ def faults(kind: str) -> dict[str, Fault]:
     }
     if first != last:
         begin = (*first, "spec", "containers", 0)
-        found["command"] = lambda v: rename(at(v, begin), "command", "comand")
-        found["containers"] = lambda v: rename(at(v, first)["spec"], "containers", "contaners")
+        faults["command"] = lambda v: rename(at(v, begin), "command", "comand")
+        faults["containers"] = lambda v: rename(at(v, first)["spec"], "containers", "contaners")
     if kind == "TrainingJob":
-        found["bounds"] = lambda v: at(v, types)["worker"].update(replicas=9)
-    return found
+        faults["bounds"] = lambda v: at(v, types)["worker"].update(replicas=9)
+    return faults
 
 
 STAGES = {"reserved": 1, "bounds": 1}
@@ -156,15 +156,17 @@ INTENTS: dict[str, Fault] = {
 }
 
 
-def told(*values: dict[str, Any], overlay: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+def reported_errors(
+    *values: dict[str, Any], overlay: dict[str, Any] | None = None
+) -> list[tuple[str, str]]:
     """The errors of documents, in the order of their words."""
     text = "---\n".join(yaml.safe_dump(value, sort_keys=False) for value in values)
     overlays = ()
     if overlay is not None:
         overlays = parse(yaml.safe_dump(overlay), file="overlay.yaml").documents
     documents = parse(text, file="job.yaml").documents
-    found = compiled(documents, Options(overlays=overlays)).diagnostics
-    errors = [one for one in found if one.severity is Severity.ERROR]
+    diagnostics = compiled(documents, Options(overlays=overlays)).diagnostics
+    errors = [one for one in diagnostics if one.severity is Severity.ERROR]
     lines = {"job.yaml": text.count("\n") + 1, "overlay.yaml": 1000}
     for one in errors:
         assert one.location is not None, one
@@ -172,10 +174,10 @@ def told(*values: dict[str, Any], overlay: dict[str, Any] | None = None) -> list
     return sorted((one.code, one.message) for one in errors)
 
 
-def of_first_stage(*found: tuple[int, list[tuple[str, str]]]) -> list[tuple[str, str]]:
+def of_first_stage(*by_stage: tuple[int, list[tuple[str, str]]]) -> list[tuple[str, str]]:
     """The errors of the earliest of these stages."""
-    earliest = min(stage for stage, _ in found)
-    return sorted({error for stage, errors in found if stage == earliest for error in errors})
+    earliest = min(stage for stage, _ in by_stage)
+    return sorted({error for stage, errors in by_stage if stage == earliest for error in errors})
 
 
 def with_fault(value: dict[str, Any], *faults: Fault) -> dict[str, Any]:
@@ -188,8 +190,8 @@ def with_fault(value: dict[str, Any], *faults: Fault) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", JOBS)
 def test_two_faults_of_a_stage_are_both_told(kind: str) -> None:
     job, known = JOBS[kind][0](), faults(kind)
-    assert told(job) == []
-    alone = {name: told(with_fault(job, fault)) for name, fault in known.items()}
+    assert reported_errors(job) == []
+    alone = {name: reported_errors(with_fault(job, fault)) for name, fault in known.items()}
     assert all(alone.values()), [name for name, one in alone.items() if not one]
     pairs = [*itertools.combinations(known, 2)]
     # Every pair of one kind; of the others, each fault a few times.
@@ -198,7 +200,7 @@ def test_two_faults_of_a_stage_are_both_told(kind: str) -> None:
             continue  # messages name the job
         if (one, other) == ("command", "containers"):
             continue  # what is below a misspelt field is not looked at
-        both = told(with_fault(job, known[one], known[other]))
+        both = reported_errors(with_fault(job, known[one], known[other]))
         faulty = [(STAGES.get(name, 0), alone[name]) for name in (one, other)]
         assert both == of_first_stage(*faulty), (one, other)
 
@@ -212,15 +214,15 @@ def test_malformed_label_hides_neither_name_nor_container_nor_annotation(kind: s
     )
     for role in roles:
         at(job, (*types, role, "template", "spec", "containers", 0)).update(name="train")
-    found = [code for code, _ in told(job)]
-    assert found == ["ET2009", "ET2020", "ET2050", *["ET2062"] * len(roles)]
+    codes = [code for code, _ in reported_errors(job)]
+    assert codes == ["ET2009", "ET2020", "ET2050", *["ET2062"] * len(roles)]
 
 
 def test_container_without_a_name_is_one_problem() -> None:
     job = kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Worker",))
     container = at(job, ("spec", "pytorchReplicaSpecs", "Worker", "template", "spec", "containers"))
     rename(container[0], "name", "nmae")
-    assert [code for code, _ in told(job)] == ["ET4001"]
+    assert [code for code, _ in reported_errors(job)] == ["ET4001"]
 
 
 def test_each_type_of_an_elastic_job_reports_its_containers() -> None:
@@ -235,14 +237,14 @@ def test_each_type_of_an_elastic_job_reports_its_containers() -> None:
             "replicaSpecs": {"ps": spec, "worker": copy.deepcopy(spec)},
         },
     }
-    assert [code for code, _ in told(job)] == ["ET2062", "ET2062"]
+    assert [code for code, _ in reported_errors(job)] == ["ET2062", "ET2062"]
 
 
 @pytest.mark.parametrize("kind", ["v1/ConfigMap", "v1/Secret", "v1/Service", "apps/v1/Deployment"])
 def test_malformed_metadata_of_an_object_hides_nothing_else_in_it(kind: str) -> None:
     version, _, name = kind.rpartition("/")
     value = {"apiVersion": version, "kind": name, "metadata": {"labels": {"a": 5}}, "spec": 5}
-    places = [message.partition(":")[0] for _, message in told(value | {"data": 5})]
+    places = [message.partition(":")[0] for _, message in reported_errors(value | {"data": 5})]
     assert {"metadata", "metadata.labels.a"} < set(places)
     assert len(places) == len(set(places)) >= 3
 
@@ -255,17 +257,19 @@ def test_a_fault_of_a_job_hides_none_of_its_intents() -> None:
         "metadata": {"name": "more", "namespace": "nlp"},
         "spec": {"selector": {"name": "bert"}, "toAdd": {"count": 1}},
     }
-    assert told(job, intent) == []
+    assert reported_errors(job, intent) == []
     known = faults("TrainingJob")
     del known["name"], known["bounds"]  # what an intent makes of too many is another number
-    of_job = {one: told(with_fault(job, fault), intent) for one, fault in known.items()}
-    of_intent = {one: told(job, with_fault(intent, wrong)) for one, wrong in INTENTS.items()}
+    of_job = {one: reported_errors(with_fault(job, fault), intent) for one, fault in known.items()}
+    of_intent = {
+        one: reported_errors(job, with_fault(intent, wrong)) for one, wrong in INTENTS.items()
+    }
     for (one, fault), (other, wrong) in itertools.product(known.items(), INTENTS.items()):
-        both = told(with_fault(job, fault), with_fault(intent, wrong))
+        both = reported_errors(with_fault(job, fault), with_fault(intent, wrong))
         # A document that is no job has no intents, nor bounds.
         is_read = STAGES.get(one, 0) > 0
-        own = [] if other == "job" or (other == "many" and not is_read) else of_intent[other]
-        assert both == sorted({*of_job[one], *own}), (one, other)
+        of_other = [] if other == "job" or (other == "many" and not is_read) else of_intent[other]
+        assert both == sorted({*of_job[one], *of_other}), (one, other)
 
 
 def test_a_fault_of_a_job_hides_none_of_another_job() -> None:
@@ -279,8 +283,8 @@ def test_a_fault_of_a_job_hides_none_of_another_job() -> None:
         for second in ("negative", "memory", "mount"):
             first_fault = with_fault(one, mine[name])
             second_fault = with_fault(other, theirs[second])
-            alone = {*told(first_fault, other), *told(one, second_fault)}
-            assert told(first_fault, second_fault) == sorted(alone), (name, second)
+            alone = {*reported_errors(first_fault, other), *reported_errors(one, second_fault)}
+            assert reported_errors(first_fault, second_fault) == sorted(alone), (name, second)
 
 
 def test_faults_of_an_overlay_come_before_those_of_jobs() -> None:
@@ -292,17 +296,21 @@ def test_faults_of_an_overlay_come_before_those_of_jobs() -> None:
         "images": [],
         "patches": [],
     }
-    assert told(job, overlay=overlay) == []
-    alone = {name: told(job, overlay=with_fault(overlay, f)) for name, f in OVERLAYS.items()}
+    assert reported_errors(job, overlay=overlay) == []
+    alone = {
+        name: reported_errors(job, overlay=with_fault(overlay, f)) for name, f in OVERLAYS.items()
+    }
     assert all(alone.values()), [name for name, one in alone.items() if not one]
     for one, other in itertools.combinations(OVERLAYS, 2):
-        both = told(job, overlay=with_fault(overlay, OVERLAYS[one], OVERLAYS[other]))
+        both = reported_errors(job, overlay=with_fault(overlay, OVERLAYS[one], OVERLAYS[other]))
         faulty = [(STAGES_OF_OVERLAYS[name], alone[name]) for name in (one, other)]
         assert both == of_first_stage(*faulty), (one, other)
     known = faults("TrainingJob")
     for one, name in itertools.product(OVERLAYS, ("enum", "port", "command", "bounds", "reserved")):
-        mine = told(with_fault(job, known[name]))
-        both = told(with_fault(job, known[name]), overlay=with_fault(overlay, OVERLAYS[one]))
+        mine = reported_errors(with_fault(job, known[name]))
+        both = reported_errors(
+            with_fault(job, known[name]), overlay=with_fault(overlay, OVERLAYS[one])
+        )
         # A target is said to be nowhere only if all documents could be read.
         stage = 4 if one == "target" else STAGES_OF_OVERLAYS[one]
         of_job = 2 + STAGES.get(name, 0), mine
@@ -314,9 +322,9 @@ def test_a_misspelt_list_of_containers_is_read_once_it_is_spelt_well() -> None:
     spec = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
     spec["containers"][0]["ports"][0]["containerPort"] = 70000
     rename(spec, "containers", "contaners")
-    assert [code for code, _ in told(job)] == ["ET4001"]
+    assert [code for code, _ in reported_errors(job)] == ["ET4001"]
     rename(spec, "contaners", "containers")
-    assert [code for code, _ in told(job)] == ["ET4002"]
+    assert [code for code, _ in reported_errors(job)] == ["ET4002"]
 
 
 def test_lists_of_all_pods_in_the_variables_of_each_are_refused_before_they_are_written():
@@ -329,8 +337,8 @@ def test_lists_of_all_pods_in_the_variables_of_each_are_refused_before_they_are_
         "metadata": {"name": "many", "namespace": "ml"},
         "spec": {"tfReplicaSpecs": {"Worker": role}},
     }
-    found = [one for one in compiled([job]).diagnostics if one.code == "ET2131"]
-    assert "GiB of output" in found[0].message
+    diagnostics = [one for one in compiled([job]).diagnostics if one.code == "ET2131"]
+    assert "GiB of output" in diagnostics[0].message
     role["replicas"] = 500
     assert compiled([job]).ok
 
@@ -343,10 +351,10 @@ def test_a_file_that_is_not_yaml_is_refused_and_the_others_are_checked(tmp_path)
     other["metadata"]["name"] = "Bert"
     (tmp_path / "a.yaml").write_text("\n---\n".join((yaml.safe_dump(faulty), "a: [")), "utf-8")
     (tmp_path / "b.yaml").write_text(yaml.safe_dump(other), "utf-8")
-    made = compiled(tmp_path)
-    told = [one for one in made.diagnostics if one.severity is Severity.ERROR]
-    assert [one.code for one in told] == ["ET1005", "ET2020"]
-    assert made.groups == ()
+    compilation = compiled(tmp_path)
+    errors = [one for one in compilation.diagnostics if one.severity is Severity.ERROR]
+    assert [one.code for one in errors] == ["ET1005", "ET2020"]
+    assert compilation.groups == ()
 
 
 @pytest.mark.parametrize("written", ["y", "on", "true"])
@@ -357,18 +365,18 @@ kind: ScaleIn
 metadata: {{name: less}}
 spec: {{selector: {{name: {written}}}, toDelete: {{count: 1}}}}
 """
-    found = compiled("-", stdin=io.BytesIO(text.encode())).diagnostics
-    assert [one.code for one in found] == ["ET2006"]
+    diagnostics = compiled("-", stdin=io.BytesIO(text.encode())).diagnostics
+    assert [one.code for one in diagnostics] == ["ET2006"]
 
 
 def test_an_object_that_is_refused_is_not_said_to_be_missing() -> None:
     text = "{apiVersion: x.y/v1, kind: Foo, metadata: {name: {a: b}}}"
-    found = compiled("-", stdin=io.BytesIO(text.encode())).diagnostics
-    assert [one.code for one in found] == ["ET4002"]
+    diagnostics = compiled("-", stdin=io.BytesIO(text.encode())).diagnostics
+    assert [one.code for one in diagnostics] == ["ET4002"]
 
 
 def test_what_is_wrong_with_a_large_job_is_what_is_wrong_with_a_small_one() -> None:
-    def told(replicas: int) -> list[str]:
+    def messages(replicas: int) -> list[str]:
         job = kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Master", "Worker"))
         worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]
         worker["replicas"] = replicas
@@ -376,12 +384,14 @@ def test_what_is_wrong_with_a_large_job_is_what_is_wrong_with_a_small_one() -> N
         container["command"] = ["python", []]
         container["resources"] = {"limits": {"cpu": "1 Gi"}}
         container["volumeMounts"] = [{"name": "absent", "mountPath": "/a"}]
-        made = compiled([job])
-        return sorted(one.message for one in made.diagnostics if one.severity is Severity.ERROR)
+        compilation = compiled([job])
+        return sorted(
+            one.message for one in compilation.diagnostics if one.severity is Severity.ERROR
+        )
 
-    small = told(10)
+    small = messages(10)
     assert len(small) >= 3
-    assert told(50_000) == small
+    assert messages(50_000) == small
 
 
 def test_a_host_list_that_is_too_long_hides_no_other_problem() -> None:
@@ -395,9 +405,9 @@ def test_a_host_list_that_is_too_long_hides_no_other_problem() -> None:
         "metadata": {"name": "b" * 40, "namespace": "ml"},
         "spec": {"etReplicaSpecs": {"launcher": launcher, "worker": worker}},
     }
-    found = [one.code for one in compiled([job]).diagnostics]
-    assert found.count("ET4008") == found.count("ET2095") == 1
-    assert "ET2136" in found
+    codes = [one.code for one in compiled([job]).diagnostics]
+    assert codes.count("ET4008") == codes.count("ET2095") == 1
+    assert "ET2136" in codes
 
 
 def test_a_large_job_beside_a_fault_of_another_document_is_not_built_whole() -> None:
@@ -405,8 +415,10 @@ def test_a_large_job_beside_a_fault_of_another_document_is_not_built_whole() -> 
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 50_000
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": 1}}
     tracemalloc.start()
-    made = compiled([job, config])
+    compilation = compiled([job, config])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [one.code for one in made.diagnostics if one.severity is Severity.ERROR] == ["ET4002"]
+    assert [one.code for one in compilation.diagnostics if one.severity is Severity.ERROR] == [
+        "ET4002"
+    ]
     assert peak < 30_000_000  # 50,000 Pods and their Services take ten times as much

@@ -87,10 +87,10 @@ def overlay(variable: dict[str, str]) -> dict[str, object]:
     return {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "patches": [entry]}
 
 
-def told(value: object) -> list[str]:
+def messages(value: object) -> list[str]:
     """The messages about credentials in a document."""
-    found = parse(yaml.safe_dump(value, sort_keys=False, width=10_000)).documents
-    return [one.message for one in check_credentials(found)]
+    documents = parse(yaml.safe_dump(value, sort_keys=False, width=10_000)).documents
+    return [one.message for one in check_credentials(documents)]
 
 
 @pytest.mark.parametrize("value", BY_FORM.values(), ids=BY_FORM)
@@ -103,29 +103,31 @@ def test_a_credential_is_known_by_its_form_wherever_it_stands(value):
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": value}},
         overlay({"name": "A", "value": value}),
     ):  # fmt: skip
-        (message,) = told(document)
+        (message,) = messages(document)
         assert value not in message
 
 
 @pytest.mark.parametrize(("name", "value"), BY_NAME.items(), ids=BY_NAME)
 def test_a_credential_is_known_by_the_name_of_its_variable(name, value):
-    (message,) = told(pod({name: value}))
+    (message,) = messages(pod({name: value}))
     assert message.startswith(f"the environment variable '{name}' holds ")
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-    assert len(told({**config, "data": {name: value}})) == 1
-    assert len(told({**config, "data": {".env": f"A=1\n{name}={value}\n"}})) == 1
+    assert len(messages({**config, "data": {name: value}})) == 1
+    assert len(messages({**config, "data": {".env": f"A=1\n{name}={value}\n"}})) == 1
 
 
 def test_a_credential_is_known_by_the_name_of_an_option():
-    assert len(told(pod({}, args=["--hf-token", "sesame-7"]))) == 1
-    assert len(told(pod({}, args=["--password=sesame-7"]))) == 1
-    assert len(told(pod({}, args=["sh", "-c", "export HF_TOKEN=sesame-7; python train.py"]))) == 1
+    assert len(messages(pod({}, args=["--hf-token", "sesame-7"]))) == 1
+    assert len(messages(pod({}, args=["--password=sesame-7"]))) == 1
+    assert (
+        len(messages(pod({}, args=["sh", "-c", "export HF_TOKEN=sesame-7; python train.py"]))) == 1
+    )
 
 
 @pytest.mark.parametrize(("name", "value"), NO_CREDENTIAL.items(), ids=NO_CREDENTIAL)
 def test_references_placeholders_and_words_of_models_are_none(name, value):
-    assert told(pod({name: value})) == []
-    assert told(pod({}, args=[f"--{name.lower()}={value}"])) == []
+    assert messages(pod({name: value})) == []
+    assert messages(pod({}, args=[f"--{name.lower()}={value}"])) == []
 
 
 def test_a_reference_to_a_secret_is_the_way_out():
@@ -133,7 +135,7 @@ def test_a_reference_to_a_secret_is_the_way_out():
     reference = {"secretKeyRef": {"name": "hf", "key": "HF_TOKEN"}}
     container = document["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"]
     container[0]["env"] = [{"name": "HF_TOKEN", "valueFrom": reference}]
-    assert told(document) == []
+    assert messages(document) == []
 
 
 def test_our_examples_hold_none():

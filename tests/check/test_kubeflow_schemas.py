@@ -66,7 +66,10 @@ def changed(schema, path, value):
 
 def check(schema, document):
     (loaded,) = from_values([document]).documents
-    return [f"{found.code} {found.message}" for found in check_schema(loaded, f"{schema}.json")]
+    return [
+        f"{diagnostic.code} {diagnostic.message}"
+        for diagnostic in check_schema(loaded, f"{schema}.json")
+    ]
 
 
 @pytest.mark.parametrize("schema", ROLES)
@@ -91,7 +94,7 @@ def test_a_dump_from_a_cluster_is_valid(schema):
     assert check(schema, document) == []
 
 
-TAKEN = [
+ACCEPTED = [
     ("TFJob", "spec.successPolicy", ""),
     ("TFJob", "spec.successPolicy", "AllWorkers"),
     ("TFJob", "spec.enableDynamicWorker", True),
@@ -159,7 +162,7 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "path", "value"), TAKEN)
+@pytest.mark.parametrize(("schema", "path", "value"), ACCEPTED)
 def test_what_upstream_understands_is_taken(schema, path, value):
     assert check(schema, changed(schema, path, value)) == []
 
@@ -392,9 +395,9 @@ def test_a_misspelt_type_is_pointed_at_and_the_right_one_named():
     document = changed("TFJob", "spec.tfReplicaSpecs.Wroker", {"template": template()})
     text = yaml.safe_dump(document)
     [loaded] = parse(text).documents
-    [found] = check_schema(loaded, "TFJob.json")
-    assert text.splitlines()[found.location.line - 1].strip() == "Wroker:"
-    assert found.hint == "did you mean 'Worker'?"
+    [diagnostic] = check_schema(loaded, "TFJob.json")
+    assert text.splitlines()[diagnostic.location.line - 1].strip() == "Wroker:"
+    assert diagnostic.hint == "did you mean 'Worker'?"
 
 
 @pytest.mark.parametrize(("schema", "path", "value", "message"), REFUSED)
@@ -403,7 +406,7 @@ def test_another_validator_refuses_the_same(schema, path, value, message):
     assert not validator.is_valid(changed(schema, path, value)), message
 
 
-@pytest.mark.parametrize(("schema", "path", "value"), TAKEN)
+@pytest.mark.parametrize(("schema", "path", "value"), ACCEPTED)
 def test_another_validator_takes_the_same(schema, path, value):
     jsonschema.Draft202012Validator(bundled_schema(f"{schema}.json")).validate(
         changed(schema, path, value)
@@ -577,5 +580,7 @@ def test_upstreams_examples_are_valid_but_for_two(operator):
         for document in parse(file.read_text()).documents:
             if document.api_version.startswith("kubeflow.org/"):
                 version = "V2" if document.api_version.endswith("v2beta1") else ""
-                found = check_schema(document, f"{document.kind}{version}.json")
-                assert {one.message for one in found} == AGREED.get(file.name, set()), file.name
+                diagnostics = check_schema(document, f"{document.kind}{version}.json")
+                assert {one.message for one in diagnostics} == AGREED.get(file.name, set()), (
+                    file.name
+                )

@@ -265,19 +265,21 @@ def only(diagnostics):
 
 
 def test_an_unknown_field_is_shown_at_its_key_with_the_field_that_was_meant():
-    found = only(pod("    image: trainer:1", "    imag: trainer:1"))
-    assert (found.code, found.message, found.hint) == (
+    diagnostic = only(pod("    image: trainer:1", "    imag: trainer:1"))
+    assert (diagnostic.code, diagnostic.message, diagnostic.hint) == (
         "ET4001",
         "spec.containers[0]: Container of Kubernetes 1.31 has no field 'imag'",
         "did you mean 'image'?",
     )
-    assert (found.location.line, found.location.column) == (10, 5)
+    assert (diagnostic.location.line, diagnostic.location.column) == (10, 5)
 
 
 def test_a_field_of_a_later_kubernetes_says_since_when():
-    found = only(pod("name: i, image: x", "name: i, image: x, restartPolicy: Always", "1.27"))
-    assert found.code == "ET4001"
-    assert found.hint == "Kubernetes has it since 1.28: set kubernetes-version to 1.28 or later"
+    diagnostic = only(pod("name: i, image: x", "name: i, image: x, restartPolicy: Always", "1.27"))
+    assert diagnostic.code == "ET4001"
+    assert (
+        diagnostic.hint == "Kubernetes has it since 1.28: set kubernetes-version to 1.28 or later"
+    )
 
 
 @pytest.mark.parametrize(
@@ -334,15 +336,15 @@ def test_a_field_of_a_later_kubernetes_says_since_when():
     ],
 )
 def test_a_wrong_value_is_explained(old, new, message, hint):
-    found = only(pod(old, new))
-    assert (found.code, found.message, found.hint) == ("ET4002", message, hint)
+    diagnostic = only(pod(old, new))
+    assert (diagnostic.code, diagnostic.message, diagnostic.hint) == ("ET4002", message, hint)
 
 
 def test_data_of_a_secret_that_is_not_base64_is_refused_without_repeating_it():
     text = OBJECTS["Secret"].replace("Yg==", "s3cr3t-token")
-    found = only(check_object(parse(text).documents[0], "1.31"))
-    assert (found.code, found.message) == ("ET4002", "data.a: is not base64")
-    assert "s3cr3t" not in f"{found.message}{found.hint}"
+    diagnostic = only(check_object(parse(text).documents[0], "1.31"))
+    assert (diagnostic.code, diagnostic.message) == ("ET4002", "data.a: is not base64")
+    assert "s3cr3t" not in f"{diagnostic.message}{diagnostic.hint}"
 
 
 @pytest.mark.parametrize("text", ["", "Yg==", "YWI=", "YWJj", "|\n    YWJj\n    YWI=\n"])
@@ -354,8 +356,8 @@ def test_base64_is_accepted_as_the_api_server_reads_it(text):
 def test_null_counts_as_absent():
     assert pod('creationTimestamp: "2024-05-01T10:00:00Z"', "creationTimestamp: null") == []
     assert pod("restartPolicy: Never", "restartPolicy: null") == []
-    found = only(pod("  - name: main", "  - name: null"))
-    assert found.message == "spec.containers[0]: needs 'name'"
+    diagnostic = only(pod("  - name: main", "  - name: null"))
+    assert diagnostic.message == "spec.containers[0]: needs 'name'"
 
 
 def test_the_empty_text_is_accepted_where_the_api_server_puts_a_default():
@@ -368,9 +370,9 @@ def test_the_empty_text_is_accepted_where_the_api_server_puts_a_default():
 )
 def test_a_kind_that_this_kubernetes_does_not_have_is_one_warning(api_version, kind):
     text = f"apiVersion: {api_version}\nkind: {kind}\nanything: [1]\n"
-    found = only(check_object(parse(text).documents[0], "1.31"))
-    assert found.code == "ET4003"
-    assert found.location.line == 2
+    diagnostic = only(check_object(parse(text).documents[0], "1.31"))
+    assert diagnostic.code == "ET4003"
+    assert diagnostic.location.line == 2
 
 
 def test_a_kind_is_known_only_to_the_versions_that_have_it():
@@ -386,8 +388,8 @@ def test_a_kind_is_known_only_to_the_versions_that_have_it():
 
 def test_an_object_without_a_name_is_refused():
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n"
-    found = only(check_object(parse(text).documents[0], "1.31"))
-    assert (found.code, found.message) == ("ET4002", "metadata: needs 'name'")
+    diagnostic = only(check_object(parse(text).documents[0], "1.31"))
+    assert (diagnostic.code, diagnostic.message) == ("ET4002", "metadata: needs 'name'")
 
 
 def test_what_a_cluster_wrote_into_the_status_does_not_matter():
@@ -397,11 +399,11 @@ def test_what_a_cluster_wrote_into_the_status_does_not_matter():
 
 def test_a_pod_template_is_checked_where_it_stands():
     job = OBJECTS["Deployment"].replace("name: a, image: b", "name: a, image: b, tty: yess")
-    found = only(check_template(parse(job).documents[0], ("spec", "template"), "1.31"))
-    assert found.message == (
+    diagnostic = only(check_template(parse(job).documents[0], ("spec", "template"), "1.31"))
+    assert diagnostic.message == (
         "spec.template.spec.containers[0].tty: must be true or false, not the text 'yess'"
     )
-    assert found.location.line == 7
+    assert diagnostic.location.line == 7
 
 
 def test_a_template_that_is_not_there_has_no_faults():

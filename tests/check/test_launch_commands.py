@@ -152,8 +152,8 @@ def test_an_mpi_that_ignores_slots_is_not_held_to_them(implementation: str) -> N
 def test_an_option_of_the_launcher_is_read_wherever_its_script_puts_it() -> None:
     script = 'cd /x && mpirun -mca plm_rsh_args "-p 2222" -np 2 ./train -p 9'
     (launch,) = launches({"command": [*SH, script]})
-    given = [(option.name, [word.text for word in option.values]) for option in launch.options]
-    assert given == [("-mca", ["plm_rsh_args", "-p 2222"]), ("-np", ["2"])]
+    options = [(option.name, [word.text for word in option.values]) for option in launch.options]
+    assert options == [("-mca", ["plm_rsh_args", "-p 2222"]), ("-np", ["2"])]
     assert launch.sure
 
 
@@ -176,8 +176,8 @@ def test_an_option_of_the_launcher_is_read_wherever_its_script_puts_it() -> None
 def test_a_command_line_is_taken_apart_as_its_shell_does(
     container: dict[str, Any], expected: list[list[str]]
 ) -> None:
-    found = [[word.text for word in command.words] for command in simple_commands(container)]
-    assert found == expected
+    commands = [[word.text for word in command.words] for command in simple_commands(container)]
+    assert commands == expected
 
 
 def test_the_fewest_workers_are_those_that_horovodrun_asks_for_and_not_its_program() -> None:

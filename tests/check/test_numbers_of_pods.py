@@ -32,8 +32,8 @@ def test_each_number_of_pods_has_a_bound(kind: Kind) -> None:
     named = [*kind.counts_of(document)]
     assert named
     for path in named:
-        given = [*others, with_number(document, path)]
-        assert not etcompile.compile(given, Options(default_namespace="ml")).ok, path
+        inputs = [*others, with_number(document, path)]
+        assert not etcompile.compile(inputs, Options(default_namespace="ml")).ok, path
 
 
 @KINDS

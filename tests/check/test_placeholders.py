@@ -163,12 +163,12 @@ def test_hint_names_all_placeholders_of_a_file_and_spares_its_scripts(
     monkeypatch.chdir(tmp_path)
     file = Path("job.yaml")
     file.write_text(SCRIPT)
-    found = hints(file)
-    assert len(found) == 3
+    shown = hints(file)
+    assert len(shown) == 3
     command = "sed -e 's|{{ size }}|VALUE|g' job.yaml | envsubst '$IMAGE $WORKERS $RATE'" + RENDER
-    assert [command in hint for hint in found] == [True, False, False]
+    assert [command in hint for hint in shown] == [True, False, False]
     values = {"size": "8", "IMAGE": "example.com/mpi:1", "WORKERS": "2", "RATE": "0.1"}
-    text = followed(found[0], tmp_path, values)
+    text = followed(shown[0], tmp_path, values)
     expected = SCRIPT
     for form, name in {
         "${IMAGE}": "IMAGE",

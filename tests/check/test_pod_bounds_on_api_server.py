@@ -135,6 +135,8 @@ def test_schema_and_api_server_agree_on_bounds(create, spec):
     for pod_ in (value, *changed):
         status, message = create(pod_)
         (document,) = from_values([pod_]).documents
-        found = kubernetes.check_object(document, f"1.{SERVED}") + problems(pod_, f"1.{SERVED}")
-        assert (status == 201) == (found == []), (pod_["spec"], message, found)
+        diagnostics = kubernetes.check_object(document, f"1.{SERVED}") + problems(
+            pod_, f"1.{SERVED}"
+        )
+        assert (status == 201) == (diagnostics == []), (pod_["spec"], message, diagnostics)
     assert create(value)[0] == 201

@@ -76,10 +76,12 @@ def test_a_sound_template_has_no_faults():
 
 
 def test_a_variable_that_is_set_twice_is_shown_at_the_second():
-    found = only(changed("{name: A, value: x}", "{name: A, value: x}, {name: A, value: y}"))
-    assert found.code == "ET4004"
-    assert found.message == ("template.spec.containers[0]: environment variable 'A' is set twice")
-    assert (found.location.line, found.location.column) == (14, 41)
+    diagnostic = only(changed("{name: A, value: x}", "{name: A, value: x}, {name: A, value: y}"))
+    assert diagnostic.code == "ET4004"
+    assert diagnostic.message == (
+        "template.spec.containers[0]: environment variable 'A' is set twice"
+    )
+    assert (diagnostic.location.line, diagnostic.location.column) == (14, 41)
 
 
 def test_the_same_variable_in_two_containers_is_no_fault():
@@ -88,13 +90,15 @@ def test_the_same_variable_in_two_containers_is_no_fault():
 
 
 def test_a_mount_of_a_volume_that_is_not_there_suggests_the_one_that_is():
-    found = only(changed("      volumeMounts: [{name: data", "      volumeMounts: [{name: dta"))
-    assert found.code == "ET4002"
-    assert found.message == (
+    diagnostic = only(
+        changed("      volumeMounts: [{name: data", "      volumeMounts: [{name: dta")
+    )
+    assert diagnostic.code == "ET4002"
+    assert diagnostic.message == (
         "template.spec.containers[0].volumeMounts[0].name: no volume is named 'dta'"
     )
-    assert found.hint == "did you mean 'data'?"
-    assert (found.location.line, found.location.column) == (17, 29)
+    assert diagnostic.hint == "did you mean 'data'?"
+    assert (diagnostic.location.line, diagnostic.location.column) == (17, 29)
 
 
 def test_a_volume_that_the_compiler_adds_may_be_mounted():
@@ -145,17 +149,17 @@ def test_a_volume_that_the_compiler_adds_may_be_mounted():
     ],
 )
 def test_what_the_api_server_refuses_is_told_before_it_is_asked(old, new, where, problem):
-    found = changed(old, new)
+    diagnostics = changed(old, new)
     if problem is None:  # text or not is the schema's business
-        assert found == []
+        assert diagnostics == []
         return
-    assert [one.code for one in found] == ["ET4002"]
-    told, _, rest = only(found).message.partition(": ")
-    assert told.endswith(where)
+    assert [one.code for one in diagnostics] == ["ET4002"]
+    subject, _, rest = only(diagnostics).message.partition(": ")
+    assert subject.endswith(where)
     assert problem in rest
     changed_line = TEMPLATE[: TEMPLATE.index(old)].count("\n") + 1
     added = new.count("\n") - old.count("\n")
-    assert only(found).location.line in range(changed_line - 2, changed_line + added + 3)
+    assert only(diagnostics).location.line in range(changed_line - 2, changed_line + added + 3)
 
 
 @pytest.mark.parametrize(
@@ -169,9 +173,9 @@ def test_what_the_api_server_refuses_is_told_before_it_is_asked(old, new, where,
 def test_a_quantity_with_a_wrong_unit_suggests_the_right_one(old, new, where, hint):
     (document,) = parse(TEMPLATE.replace(old, new)).documents
     fault = only(kubernetes.template_faults(document.data, AT, "1.34"))
-    told = kubernetes.diagnostic(document, fault, "1.34")
-    assert re.fullmatch(rf".*{where}: '.*' is not a quantity", told.message)
-    assert told.hint == hint
+    diagnostic = kubernetes.diagnostic(document, fault, "1.34")
+    assert re.fullmatch(rf".*{where}: '.*' is not a quantity", diagnostic.message)
+    assert diagnostic.hint == hint
 
 
 @pytest.mark.parametrize(
@@ -194,8 +198,8 @@ def test_requests_are_held_against_limits_as_the_scheduler_would(name, limit, wa
     resources = {key: value for key, value in amounts.items() if value[name] is not None}
     if name.startswith("hugepages-"):
         resources["limits"]["memory"] = "1Gi"
-    found = [one.message for one in main_with(resources=resources)]
-    assert [problem is not None and problem in one for one in found] == [True] * bool(problem)
+    messages = [one.message for one in main_with(resources=resources)]
+    assert [problem is not None and problem in one for one in messages] == [True] * bool(problem)
 
 
 @pytest.mark.parametrize(
@@ -235,10 +239,10 @@ def test_thousands_of_bad_mounts_get_short_advice():
     volumes = [{"name": f"volume-{index}", "emptyDir": {}} for index in range(200)]
     mounts = [{"name": f"none-{index}", "mountPath": f"/{index}"} for index in range(200)]
     main = {"name": "main", "image": "a:1", "volumeMounts": mounts}
-    found = with_spec(containers=[main], volumes=volumes)
-    assert len(found) == 200
-    assert found[0].hint.endswith("volume-7 and 192 more")
-    assert sum(len(one.hint or "") for one in found) < 10_000
+    diagnostics = with_spec(containers=[main], volumes=volumes)
+    assert len(diagnostics) == 200
+    assert diagnostics[0].hint.endswith("volume-7 and 192 more")
+    assert sum(len(one.hint or "") for one in diagnostics) < 10_000
 
 
 def test_a_volume_without_a_source_is_an_empty_directory():
@@ -266,9 +270,9 @@ def test_a_sidecar_may_have_probes():
 )
 def test_an_image_that_can_change_under_its_name_is_a_warning(image, mutable):
     (document,) = parse(TEMPLATE.replace("trainer:1", image)).documents
-    found = image_problems(document)
+    diagnostics = image_problems(document)
     expected = [("ET2040", f"image '{image}' can change under the same name", 13)]
-    assert [(one.code, one.message, one.location.line) for one in found] == expected * mutable
+    assert [(one.code, one.message, one.location.line) for one in diagnostics] == expected * mutable
 
 
 @pytest.mark.parametrize(
@@ -290,12 +294,12 @@ def test_an_image_that_can_change_under_its_name_is_a_warning(image, mutable):
 )
 def test_an_image_that_no_runtime_can_pull_is_warned_about(image, problem):
     (document,) = parse(TEMPLATE.replace("trainer:1", json.dumps(image))).documents
-    found = only(image_problems(document))
-    assert (found.code, found.location.line) == ("ET4020", 13)
-    assert found.severity == Severity.WARNING
-    assert found.message.startswith(f"image '{image}' can never be pulled: ")
-    assert problem in found.message
-    assert found.hint == "write [REGISTRY/]PATH[:TAG][@DIGEST]"
+    diagnostic = only(image_problems(document))
+    assert (diagnostic.code, diagnostic.location.line) == ("ET4020", 13)
+    assert diagnostic.severity == Severity.WARNING
+    assert diagnostic.message.startswith(f"image '{image}' can never be pulled: ")
+    assert problem in diagnostic.message
+    assert diagnostic.hint == "write [REGISTRY/]PATH[:TAG][@DIGEST]"
 
 
 @pytest.mark.parametrize(
@@ -349,8 +353,8 @@ JSON = st.recursive(
 def test_a_template_of_any_shape_gives_diagnostics_never_a_traceback(template):
     value = {"apiVersion": "v1", "kind": "PodTemplate", "template": template}
     for document in from_values([value]).documents:
-        found = [*check_pod_template(document, AT), *check_images(document, AT)]
-        assert {problem.code for _, problem in found} <= {"ET4002", "ET4004", "ET2040"}
+        problems = [*check_pod_template(document, AT), *check_images(document, AT)]
+        assert {problem.code for _, problem in problems} <= {"ET4002", "ET4004", "ET2040"}
 
 
 def test_a_misspelt_image_is_not_told_a_second_time_as_a_missing_one():

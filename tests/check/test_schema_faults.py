@@ -68,7 +68,7 @@ def only(diagnostics):
     return diagnostic
 
 
-def told(diagnostic):
+def facts(diagnostic):
     place = diagnostic.location
     return diagnostic.code, diagnostic.message, (place.line, place.column), diagnostic.hint
 
@@ -78,7 +78,7 @@ def test_a_minimal_job_is_valid():
 
 
 def test_an_unknown_field_is_shown_at_its_key_with_the_field_that_was_meant():
-    assert told(only(job("slotsPerWorker", "slotPerWorker"))) == (
+    assert facts(only(job("slotsPerWorker", "slotPerWorker"))) == (
         "ET2001",
         "spec has no field 'slotPerWorker'",
         (6, 3),
@@ -87,13 +87,13 @@ def test_an_unknown_field_is_shown_at_its_key_with_the_field_that_was_meant():
 
 
 def test_each_unknown_field_is_its_own_error():
-    found = job("  slotsPerWorker: 1\n", "  alpha: 1\n  beta: 2\n")
-    assert [(one.code, one.location.line) for one in found] == [("ET2001", 6), ("ET2001", 7)]
+    diagnostics = job("  slotsPerWorker: 1\n", "  alpha: 1\n  beta: 2\n")
+    assert [(one.code, one.location.line) for one in diagnostics] == [("ET2001", 6), ("ET2001", 7)]
 
 
 def test_an_unknown_field_like_no_other_lists_the_fields_there_are():
-    found = only(intent("ScaleOut", "toAdd: {count: 1, zzz: 1}"))
-    assert found.hint == "its fields are: count"
+    diagnostic = only(intent("ScaleOut", "toAdd: {count: 1, zzz: 1}"))
+    assert diagnostic.hint == "its fields are: count"
 
 
 def test_a_field_in_the_wrong_case_is_recognised():
@@ -101,7 +101,7 @@ def test_a_field_in_the_wrong_case_is_recognised():
 
 
 def test_a_misspelt_field_that_is_required_is_one_mistake():
-    assert told(only(job("replicas: 2", "replica: 2"))) == (
+    assert facts(only(job("replicas: 2", "replica: 2"))) == (
         "ET2001",
         "spec.etReplicaSpecs.worker has no field 'replica'",
         (13, 7),
@@ -111,17 +111,17 @@ def test_a_misspelt_field_that_is_required_is_one_mistake():
 
 
 def test_an_unknown_field_does_not_hide_that_another_one_is_missing():
-    found = job("replicas: 2", "alpha: 2")
-    assert sorted(one.code for one in found) == ["ET2001", "ET2002"]
-    found = job("replicas: 2", "maxReplica: 2")
-    assert sorted(one.message for one in found) == [
+    diagnostics = job("replicas: 2", "alpha: 2")
+    assert sorted(one.code for one in diagnostics) == ["ET2001", "ET2002"]
+    diagnostics = job("replicas: 2", "maxReplica: 2")
+    assert sorted(one.message for one in diagnostics) == [
         "spec.etReplicaSpecs.worker has no field 'maxReplica'",
         "spec.etReplicaSpecs.worker needs 'replicas'",
     ]
 
 
 def test_a_missing_field_is_shown_at_the_key_of_what_lacks_it():
-    assert told(only(job("      replicas: 2\n", ""))) == (
+    assert facts(only(job("      replicas: 2\n", ""))) == (
         "ET2002",
         "spec.etReplicaSpecs.worker needs 'replicas'",
         (12, 5),
@@ -130,8 +130,8 @@ def test_a_missing_field_is_shown_at_the_key_of_what_lacks_it():
 
 
 def test_a_document_without_spec_is_named_by_its_kind():
-    found = only(check(JOB[: JOB.index("spec:")]))
-    assert (found.code, found.message) == ("ET2002", "TrainingJob needs 'spec'")
+    diagnostic = only(check(JOB[: JOB.index("spec:")]))
+    assert (diagnostic.code, diagnostic.message) == ("ET2002", "TrainingJob needs 'spec'")
 
 
 @pytest.mark.parametrize(
@@ -238,13 +238,17 @@ def test_a_document_without_spec_is_named_by_its_kind():
     ],
 )
 def test_a_wrong_value_is_explained(old, new, code, message, hint):
-    found = only(job(old, new))
-    assert (found.code, found.message, found.hint) == (code, message, hint)
+    diagnostic = only(job(old, new))
+    assert (diagnostic.code, diagnostic.message, diagnostic.hint) == (code, message, hint)
 
 
 def test_a_value_is_shown_where_it_stands():
-    found = only(job("replicas: 2", "replicas: many"))
-    assert (found.location.line, found.location.column, found.location.width) == (13, 17, 4)
+    diagnostic = only(job("replicas: 2", "replicas: many"))
+    assert (diagnostic.location.line, diagnostic.location.column, diagnostic.location.width) == (
+        13,
+        17,
+        4,
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,8 +268,8 @@ def test_what_the_operator_accepts_and_means_something_is_accepted(line):
 
 
 def test_a_required_field_that_is_null_is_missing():
-    found = only(job("replicas: 2", "replicas: null"))
-    assert (found.code, found.location.line) == ("ET2002", 12)
+    diagnostic = only(job("replicas: 2", "replicas: null"))
+    assert (diagnostic.code, diagnostic.location.line) == ("ET2002", 12)
 
 
 def test_a_dump_from_a_cluster_is_accepted():
@@ -321,8 +325,8 @@ def test_a_scale_in_names_a_number_or_pods(change):
     ],
 )
 def test_a_scale_in_that_would_delete_something_else_is_refused(change, code, message):
-    found = only(intent("ScaleIn", change))
-    assert (found.code, found.message) == (code, message)
+    diagnostic = only(intent("ScaleIn", change))
+    assert (diagnostic.code, diagnostic.message) == (code, message)
 
 
 @pytest.mark.parametrize(
@@ -341,15 +345,18 @@ def test_a_scale_out_that_would_fail_is_refused(change, message):
 def test_an_intent_needs_a_name_or_a_prefix_of_one():
     text = SCALE.replace("KIND", "ScaleOut").replace("CHANGE", "toAdd: {count: 1}")
     assert check(text.replace("{name: more}", "{generateName: more-}")) == []
-    found = only(check(text.replace("{name: more}", "{}")))
-    assert found.message == "metadata needs 'name' or 'generateName'"
+    diagnostic = only(check(text.replace("{name: more}", "{}")))
+    assert diagnostic.message == "metadata needs 'name' or 'generateName'"
 
 
 def test_a_document_from_python_is_checked_without_a_position():
     (document,) = from_values([{"apiVersion": GROUP, "kind": "ScaleIn"}]).documents
-    found = check_schema(document, "ScaleIn.json")
-    assert [one.message for one in found] == ["ScaleIn needs 'metadata'", "ScaleIn needs 'spec'"]
-    assert {one.location.line for one in found} == {None}
+    diagnostics = check_schema(document, "ScaleIn.json")
+    assert [one.message for one in diagnostics] == [
+        "ScaleIn needs 'metadata'",
+        "ScaleIn needs 'spec'",
+    ]
+    assert {one.location.line for one in diagnostics} == {None}
 
 
 def test_a_schema_may_stand_outside_of_the_package(tmp_path):
@@ -382,14 +389,14 @@ def test_any_keyword_of_a_schema_gives_one_error_at_its_field(rules, value, mess
     path = tmp_path / "Widget.json"
     path.write_text(json.dumps({"properties": {"v": rules}}))
     (document,) = parse(f"apiVersion: example.com/v1\nkind: Widget\nv: {value}\n").documents
-    found = only(check_schema(document, path))
-    assert message in found.message
-    assert found.location.line == 3
+    diagnostic = only(check_schema(document, path))
+    assert message in diagnostic.message
+    assert diagnostic.location.line == 3
 
 
 def test_a_long_value_is_cut_in_the_message():
-    found = only(job("slotsPerWorker: 1", f"cleanPodPolicy: {'x' * 5000}"))
-    assert len(found.message) < 200
+    diagnostic = only(job("slotsPerWorker: 1", f"cleanPodPolicy: {'x' * 5000}"))
+    assert len(diagnostic.message) < 200
 
 
 @pytest.mark.parametrize("kind", KINDS)

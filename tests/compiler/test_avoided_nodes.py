@@ -14,20 +14,20 @@ NOT = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node 
 
 
 def pod(**affinity: Any) -> dict[str, Any]:
-    given = {"affinity": affinity} if affinity else {}
-    return {"metadata": {"name": "w-0"}, "spec": {"containers": [], **given}}
+    fields = {"affinity": affinity} if affinity else {}
+    return {"metadata": {"name": "w-0"}, "spec": {"containers": [], **fields}}
 
 
-def found(value: dict[str, Any], *, git: bool) -> Any:
+def affinity_of(value: dict[str, Any], *, git: bool) -> Any:
     before = repr(value)
-    made = away_from(value, ("n1", "n2"), git_managed=git)
+    changed = away_from(value, ("n1", "n2"), git_managed=git)
     assert repr(value) == before, "the Pod that Git declares stays as it is"
-    return made and made["spec"]["affinity"]
+    return changed and changed["spec"]["affinity"]
 
 
 @pytest.mark.parametrize("git", [True, False])
 def test_pod_without_affinity_gets_a_required_term(git: bool) -> None:
-    assert found(pod(), git=git) == {
+    assert affinity_of(pod(), git=git) == {
         "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": NOT}]}}
     }
 
@@ -36,8 +36,8 @@ def test_pod_without_affinity_gets_a_required_term(git: bool) -> None:
 def test_other_affinities_of_a_pod_stay(git: bool) -> None:
     apart = {REQUIRED: [{"topologyKey": "kubernetes.io/hostname"}]}
     likes = [{"weight": 1, "preference": TERM}]
-    given = pod(podAntiAffinity=apart, nodeAffinity={PREFERRED: likes})
-    assert found(given, git=git) == {
+    value = pod(podAntiAffinity=apart, nodeAffinity={PREFERRED: likes})
+    assert affinity_of(value, git=git) == {
         "podAntiAffinity": apart,
         "nodeAffinity": {
             PREFERRED: likes,
@@ -47,19 +47,22 @@ def test_other_affinities_of_a_pod_stay(git: bool) -> None:
 
 
 def test_each_alternative_of_required_terms_avoids_the_nodes() -> None:
-    given = pod(nodeAffinity={REQUIRED: {"nodeSelectorTerms": [TERM, OTHER]}})
+    value = pod(nodeAffinity={REQUIRED: {"nodeSelectorTerms": [TERM, OTHER]}})
     terms = [{**TERM, "matchFields": NOT}, {**OTHER, "matchFields": NOT}]
-    assert found(given, git=False)["nodeAffinity"] == {REQUIRED: {"nodeSelectorTerms": terms}}
+    assert affinity_of(value, git=False)["nodeAffinity"] == {REQUIRED: {"nodeSelectorTerms": terms}}
 
 
 def test_pod_synced_from_git_keeps_its_terms_and_gets_a_preference() -> None:
-    own = {"nodeSelectorTerms": [TERM]}
-    assert found(pod(nodeAffinity={REQUIRED: own}), git=True)["nodeAffinity"] == {
-        REQUIRED: own,
+    required = {"nodeSelectorTerms": [TERM]}
+    assert affinity_of(pod(nodeAffinity={REQUIRED: required}), git=True)["nodeAffinity"] == {
+        REQUIRED: required,
         PREFERRED: [{"weight": 100, "preference": {"matchFields": NOT}}],
     }
 
 
 def test_pod_synced_from_git_with_terms_and_preferences_stays_as_it_is() -> None:
-    own = {REQUIRED: {"nodeSelectorTerms": [TERM]}, PREFERRED: [{"weight": 1, "preference": TERM}]}
-    assert found(pod(nodeAffinity=own), git=True) is None
+    node_affinity = {
+        REQUIRED: {"nodeSelectorTerms": [TERM]},
+        PREFERRED: [{"weight": 1, "preference": TERM}],
+    }
+    assert affinity_of(pod(nodeAffinity=node_affinity), git=True) is None

@@ -19,8 +19,8 @@ TRIES = 400
 def config() -> dict:
     """The ConfigMap of a job as a cluster has it."""
     objects = compiled(training_job("bert"), namespace="ml").objects
-    [found] = [value for value in objects if "job.yaml" in value.get("data", {})]
-    return {**found, "metadata": {**found["metadata"], "uid": "u", "resourceVersion": "1"}}
+    [stored] = [value for value in objects if "job.yaml" in value.get("data", {})]
+    return {**stored, "metadata": {**stored["metadata"], "uid": "u", "resourceVersion": "1"}}
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ FOLDERS = sorted(path for path in EXAMPLES.glob("*/*") if path.is_dir())
 
 def live(config: dict, namespace: str = "ml", **metadata) -> dict:
     """The job's ConfigMap as a cluster has it."""
-    own = {"namespace": namespace, "uid": "u", "resourceVersion": "1"}
-    return {**config, "metadata": {**own, **config["metadata"], **metadata}}
+    identity = {"namespace": namespace, "uid": "u", "resourceVersion": "1"}
+    return {**config, "metadata": {**identity, **config["metadata"], **metadata}}
 
 
-def made_again(run: StoredRun) -> dict[str, dict]:
+def recompiled(run: StoredRun) -> dict[str, dict]:
     return {
         pod["metadata"]["name"]: pod
         for role in run.job.roles
@@ -40,11 +40,11 @@ def test_stored_run_compiles_each_pod_of_each_example(folder, profiles, gang):
     # Kueue wants a group for each run.
     name = "a" if gang == "kueue" else None
     settings = Settings(profiles=profiles, gang=gang, run=name)
-    found = compile([folder], Options(settings=settings))
-    if not found.ok:
+    compilation = compile([folder], Options(settings=settings))
+    if not compilation.ok:
         assert gang != "none"
         pytest.skip(f"{gang} does not take it")
-    for group in found.groups:
+    for group in compilation.groups:
         configs = [v for v in group.objects if v["kind"] == "ConfigMap" and "job.yaml" in v["data"]]
         for config in configs:
             run = StoredRun(live(config, group.namespace or "ml"))
@@ -53,7 +53,7 @@ def test_stored_run_compiles_each_pod_of_each_example(folder, profiles, gang):
                 for value in group.objects
                 if value["kind"] == "Pod" or (value["kind"] == "Job" and not run.job.run.suspended)
             }
-            again = made_again(run) if declared else {}
+            again = recompiled(run) if declared else {}
             for value in again.values():
                 if group.namespace is None:
                     del value["metadata"]["namespace"]
@@ -67,7 +67,7 @@ def test_compiled_pod_has_the_gitops_marks_of_its_config_map():
     labels = {"kustomize.toolkit.fluxcd.io/name": "ml", "somebody/else": "x"}
     labels |= config["metadata"]["labels"]
     run = StoredRun(live(config, annotations=marks, labels=labels))
-    pod = made_again(run)["bert-worker-1"]["metadata"]
+    pod = recompiled(run)["bert-worker-1"]["metadata"]
     tracked = pod["annotations"]["argocd.argoproj.io/tracking-id"]
     assert tracked == "team_app:/Pod:ml/bert-worker-1"
     assert pod["labels"]["kustomize.toolkit.fluxcd.io/name"] == "ml"
@@ -101,7 +101,7 @@ def test_compiled_pod_waits_for_the_wave_that_an_overlay_gave_to_a_service(tmp_p
     declared = {v["metadata"]["name"]: v for v in group.objects if v["kind"] == "Pod"}
     rules = declared["bert-worker-1"]["metadata"]["annotations"]
     assert "upsert after upserting etcompile.dev/bert-50" in rules.values()
-    assert made_again(StoredRun(live(config))) == declared
+    assert recompiled(StoredRun(live(config))) == declared
 
 
 @pytest.mark.parametrize("overlays", [(), ("spot",)], ids=["plain", "overlaid"])
@@ -129,8 +129,8 @@ def test_follower_differs_from_its_worker_only_in_numbers_and_has_no_marks(gang,
     }
     assert follower["metadata"]["labels"] == {**declared["metadata"]["labels"], **changed}
     tools = ("argocd.argoproj.io/", "kustomize.toolkit", "kapp.k14s.io/", "config.kubernetes.io/")
-    for kept in (follower["metadata"]["labels"], follower["metadata"].get("annotations", {})):
-        assert not [name for name in kept if name.startswith(tools)]
+    for names in (follower["metadata"]["labels"], follower["metadata"].get("annotations", {})):
+        assert not [name for name in names if name.startswith(tools)]
     assert numbered(declared, "7") == numbered(follower, "7")
     assert {**follower["spec"], "containers": []} == {**declared["spec"], "containers": []}
 

@@ -24,7 +24,7 @@ DECIDED = (
 )
 MASTER = ("Pod", "elasticjob-mnist-dlrover-master-0")
 WORKER = ("Pod", "mnist-edljob-worker-0")
-KEPT = {"etcompile.dev/parameter-servers": "master"}
+BY_MASTER = {"etcompile.dev/parameter-servers": "master"}
 STATIC = {"etcompile.dev/parameter-servers": "static"}
 
 
@@ -112,7 +112,7 @@ def test_dlrover_c_a_master_that_dies_is_started_again() -> None:
     assert main(master)["command"][:2] == ["sh", "/etc/etcompile/scripts/until-done.sh"]
 
 
-@pytest.mark.parametrize("value", [elastic_job(), servers(KEPT), servers(STATIC)])
+@pytest.mark.parametrize("value", [elastic_job(), servers(BY_MASTER), servers(STATIC)])
 def test_dlrover_d_no_pod_crashes_an_operator(value: dict[str, Any]) -> None:
     for (kind, _), one in objects(value).items():
         if kind == "Pod":
@@ -152,8 +152,10 @@ def test_dlrover_01_limits_are_the_templates() -> None:
 
 def test_dlrover_01_for_dlrovers_master_limits_without_requests_are_requests() -> None:
     worker = {**dlrover_type(2, resources={"limits": {"cpu": "8"}}), "autoScale": False}
-    made = main(resource(servers(KEPT, worker=worker))["replicaSpecs"]["worker"]["template"])
-    assert made["resources"] == {"requests": {"cpu": "8"}, "limits": {"cpu": "8"}}
+    container = main(
+        resource(servers(BY_MASTER, worker=worker))["replicaSpecs"]["worker"]["template"]
+    )
+    assert container["resources"] == {"requests": {"cpu": "8"}, "limits": {"cpu": "8"}}
 
 
 def test_dlrover_03_a_new_master_is_told_how_many_nodes_meet() -> None:
@@ -196,30 +198,30 @@ def test_dlrover_06_what_old_definitions_and_masters_drop_is_kept() -> None:
 def test_dlrover_06_what_a_master_drops_is_told() -> None:
     worker = {**dlrover_type(2), "autoScale": False}
     worker["template"]["spec"]["terminationGracePeriodSeconds"] = 90
-    assert warnings(servers(KEPT, worker=worker)) == ["ET2041"]
+    assert warnings(servers(BY_MASTER, worker=worker)) == ["ET2041"]
 
 
 def test_dlrover_10_an_annotation_is_no_shells_business() -> None:
     checks = "[('a.b', 'C', True)]; rm -rf /"
-    assert errors(servers({**KEPT, "pre_check_ops": checks})) == ["ET2050"]
-    good = {**KEPT, "pre_check_ops": "[('a.b', 'C', True)]"}
+    assert errors(servers({**BY_MASTER, "pre_check_ops": checks})) == ["ET2050"]
+    good = {**BY_MASTER, "pre_check_ops": "[('a.b', 'C', True)]"}
     command = main(objects(servers(good))[MASTER])["command"]
     assert command[-2:] == ["--pre_check_ops", "[('a.b', 'C', True)]"]
     assert "bash" not in command
 
 
 def test_dlrover_11_rights_are_in_the_jobs_namespace_and_few() -> None:
-    made = objects(servers(KEPT))
-    rules = made["Role", "mnist-dlrover-master"]["rules"]
+    rendered = objects(servers(BY_MASTER))
+    rules = rendered["Role", "mnist-dlrover-master"]["rules"]
     assert all("exec" not in name for rule in rules for name in rule["resources"])
-    assert not any(kind.startswith("Cluster") for kind, _ in made)
-    assert made[MASTER]["spec"]["serviceAccountName"] == "mnist-dlrover-master"
+    assert not any(kind.startswith("Cluster") for kind, _ in rendered)
+    assert rendered[MASTER]["spec"]["serviceAccountName"] == "mnist-dlrover-master"
     assert not any(kind in ("Role", "ServiceAccount") for kind, _ in objects(elastic_job()))
 
 
 def test_dlrover_15_sizes_that_come_out_as_nothing_are_told() -> None:
-    assert warnings(servers(KEPT, worker=dlrover_type(2))) == ["ET2077"]
-    assert warnings(servers(KEPT)) == []
+    assert warnings(servers(BY_MASTER, worker=dlrover_type(2))) == ["ET2077"]
+    assert warnings(servers(BY_MASTER)) == []
 
 
 def test_dlrover_17_a_plan_with_the_label_of_the_documents_counts_and_is_told() -> None:
@@ -230,8 +232,8 @@ def test_dlrover_17_a_plan_with_the_label_of_the_documents_counts_and_is_told() 
 
 
 def test_dlrover_20_the_main_container_has_its_own_resources() -> None:
-    made = resource(servers(KEPT, worker={**with_sidecar("main"), "autoScale": False}))
-    containers = made["replicaSpecs"]["worker"]["template"]["spec"]["containers"]
+    spec = resource(servers(BY_MASTER, worker={**with_sidecar("main"), "autoScale": False}))
+    containers = spec["replicaSpecs"]["worker"]["template"]["spec"]["containers"]
     assert [one["name"] for one in containers] == ["main", "log"]
     pod = objects(elastic_job({"worker": with_sidecar("main")}))[WORKER]
     assert main(pod)["resources"]["requests"]["cpu"] == "8"
@@ -249,17 +251,17 @@ def test_dlrover_21_a_name_fits_the_services_of_the_workers(length: int, codes: 
 def test_dlrover_21_the_masters_service_has_a_name_that_workers_find(length: int, end: str) -> None:
     name = "m-" * 30
     name = name[: length - len(end)].rstrip("-") + end
-    made = objects(elastic_job(name=name))
-    [service] = [n for k, n in made if k == "Service" and n.endswith("dlrover-master")]
+    rendered = objects(elastic_job(name=name))
+    [service] = [n for k, n in rendered if k == "Service" and n.endswith("dlrover-master")]
     whole = f"elasticjob-{name}-dlrover-master"
     assert service == whole if len(whole) <= 63 else len(service) <= 63
-    assert ("Pod", f"{whole}-0") in made
-    worker = made["Pod", f"{name}-edljob-worker-0"]
+    assert ("Pod", f"{whole}-0") in rendered
+    worker = rendered["Pod", f"{name}-edljob-worker-0"]
     variables = {one["name"]: one.get("value") for one in main(worker)["env"]}
     assert variables["DLROVER_MASTER_ADDR"] == f"{service}:50001"
-    assert made["ConfigMap", f"{name}-etcompile"]["data"]["peers"] == f"{service}\n"
-    pod = made["Pod", f"{whole}-0"]
-    selector = made["Service", service]["spec"]["selector"]
+    assert rendered["ConfigMap", f"{name}-etcompile"]["data"]["peers"] == f"{service}\n"
+    pod = rendered["Pod", f"{whole}-0"]
+    selector = rendered["Service", service]["spec"]["selector"]
     assert selector.items() <= pod["metadata"]["labels"].items()
 
 
@@ -270,7 +272,7 @@ def test_dlrover_21_jobs_with_the_same_beginning_have_masters_of_their_own() -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "limits"),
+    ("requests", "limits"),
     [
         ({"requests": {"cpu": "4", "memory": "16Gi"}}, {"cpu": "4", "memory": "16Gi"}),
         ({"requests": {"cpu": "4"}, "limits": {"memory": "1Gi"}}, {"cpu": "4", "memory": "1Gi"}),
@@ -283,10 +285,10 @@ def test_dlrover_21_jobs_with_the_same_beginning_have_masters_of_their_own() -> 
     ],
 )
 def test_dlrover_1_a_request_without_a_limit_is_the_limit(
-    given: dict[str, Any], limits: dict[str, str]
+    requests: dict[str, Any], limits: dict[str, str]
 ) -> None:
-    allreduce = elastic_job({"worker": dlrover_type(2, resources=given)})
-    types = {name: dlrover_type(2, resources=given) for name in ("ps", "worker")}
+    allreduce = elastic_job({"worker": dlrover_type(2, resources=requests)})
+    types = {name: dlrover_type(2, resources=requests) for name in ("ps", "worker")}
     static = elastic_job(
         types,
         distributionStrategy="ParameterServerStrategy",
@@ -296,16 +298,16 @@ def test_dlrover_1_a_request_without_a_limit_is_the_limit(
         for (kind, name), pod in objects(job).items():
             if kind == "Pod" and "dlrover-master" not in name:
                 assert main(pod)["resources"]["limits"] == limits
-                assert main(pod)["resources"].get("requests") == given.get("requests")
+                assert main(pod)["resources"].get("requests") == requests.get("requests")
 
 
 def test_dlrover_22_a_label_does_not_hide_the_master() -> None:
     value = copy.deepcopy(elastic_job())
     value["metadata"]["labels"] = {"elasticjob.dlrover/name": "other", "team": "vision"}
     assert warnings(value) == ["ET2041"]
-    made = objects(value)
-    labels = made[MASTER]["metadata"]["labels"]
-    selector = made["Service", "elasticjob-mnist-dlrover-master"]["spec"]["selector"]
+    rendered = objects(value)
+    labels = rendered[MASTER]["metadata"]["labels"]
+    selector = rendered["Service", "elasticjob-mnist-dlrover-master"]["spec"]["selector"]
     assert selector.items() <= labels.items()
     assert labels["team"] == "vision"
 

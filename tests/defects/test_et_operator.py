@@ -187,11 +187,11 @@ def test_et_operator_17_ssh_for_non_root_needs_to_know_the_home() -> None:
 def test_et_operator_17_keys_are_copied_for_a_user_who_is_not_root() -> None:
     job = non_root(training_job())
     job["metadata"]["annotations"] = {"etcompile.dev/ssh-mount-path": "/home/mpi/.ssh"}
-    made = pod([job], "mnist-worker-0")
-    [copy] = [c for c in made["spec"]["initContainers"] if c["name"] == "copy-ssh-keys"]
+    rendered = pod([job], "mnist-worker-0")
+    [copy] = [c for c in rendered["spec"]["initContainers"] if c["name"] == "copy-ssh-keys"]
     assert "/home/mpi/.ssh" in mounts(copy)
-    assert "/home/mpi/.ssh" in mounts(containers(made)["main"])
-    assert containers(made)["main"]["readinessProbe"]["tcpSocket"]["port"] > 1023
+    assert "/home/mpi/.ssh" in mounts(containers(rendered)["main"])
+    assert containers(rendered)["main"]["readinessProbe"]["tcpSocket"]["port"] > 1023
 
 
 @pytest.mark.parametrize(
@@ -292,10 +292,10 @@ def test_et_operator_40_the_launchers_own_account_is_kept() -> None:
 
 def test_et_operator_41_kubexec_brings_kubectl() -> None:
     job = training_job(launcherAttachMode="kubexec")
-    made = pod([job], "mnist-launcher", namespace="ml")
-    delivery = {c["name"]: c for c in made["spec"]["initContainers"]}["kubectl-delivery"]
+    rendered = pod([job], "mnist-launcher", namespace="ml")
+    delivery = {c["name"]: c for c in rendered["spec"]["initContainers"]}["kubectl-delivery"]
     assert "/opt/kube" in mounts(delivery)
-    assert "/opt/kube" in mounts(containers(made)["main"])
+    assert "/opt/kube" in mounts(containers(rendered)["main"])
 
 
 def test_et_operator_41_ssh_mode_does_not_hide_a_kubectl_of_the_image() -> None:

@@ -47,10 +47,10 @@ def objects(*documents: dict[str, Any], **options: Any) -> dict[tuple[str, str],
 
 def launcher(*documents: dict[str, Any], **options: Any) -> Any:
     """The PodSpec of the launcher, be it a Pod's or a Job's."""
-    made = objects(*documents, **options)
-    if ("Job", "pi-launcher") in made:
-        return made["Job", "pi-launcher"]["spec"]["template"]["spec"]
-    return made["Pod", "pi-launcher"]["spec"]
+    rendered = objects(*documents, **options)
+    if ("Job", "pi-launcher") in rendered:
+        return rendered["Job", "pi-launcher"]["spec"]["template"]["spec"]
+    return rendered["Pod", "pi-launcher"]["spec"]
 
 
 def config(*documents: dict[str, Any], **options: Any) -> Any:
@@ -87,8 +87,8 @@ def test_mpi_operator_d1_who_has_set_these_keeps_them(version: str) -> None:
 
 @pytest.mark.parametrize("policy", ["AtStartup", "WaitForWorkersReady"])
 def test_mpi_operator_d2_waiting_needs_no_controller_and_blocks_no_gang(policy: str) -> None:
-    made = objects(mpi_job(launcherCreationPolicy=policy))
-    assert ("Job", "pi-launcher") in made
+    rendered = objects(mpi_job(launcherCreationPolicy=policy))
+    assert ("Job", "pi-launcher") in rendered
     assert gates(launcher(mpi_job(launcherCreationPolicy=policy))) == ["wait-for-workers"]
 
 
@@ -138,8 +138,8 @@ def test_mpi_operator_d9_names_resolve_before_the_pods_are_ready() -> None:
 
 def test_mpi_operator_d11_the_search_domain_is_the_clusters() -> None:
     settings = Settings(cluster_domain="example.org")
-    made = objects(mpi_job(), settings=settings)
-    searches = made["Pod", "pi-worker-0"]["spec"]["dnsConfig"]["searches"]
+    rendered = objects(mpi_job(), settings=settings)
+    searches = rendered["Pod", "pi-worker-0"]["spec"]["dnsConfig"]["searches"]
     assert searches == ["pi.ml.svc.example.org"]
 
 
@@ -210,10 +210,10 @@ def test_training_operator_43_a_named_account_is_neither_created_nor_owned() -> 
     job = mpi_job("v1")
     spec = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
     spec["serviceAccountName"] = "trainer"
-    made = objects(job)
-    assert not [key for key in made if key[0] == "ServiceAccount"]
-    assert made["Pod", "pi-launcher"]["spec"]["serviceAccountName"] == "trainer"
-    assert made["RoleBinding", "pi-launcher"]["subjects"][0]["name"] == "trainer"
+    rendered = objects(job)
+    assert not [key for key in rendered if key[0] == "ServiceAccount"]
+    assert rendered["Pod", "pi-launcher"]["spec"]["serviceAccountName"] == "trainer"
+    assert rendered["RoleBinding", "pi-launcher"]["subjects"][0]["name"] == "trainer"
 
 
 def test_training_operator_43_arguments_that_mean_nothing_are_told() -> None:

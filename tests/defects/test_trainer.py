@@ -66,13 +66,13 @@ def runtime() -> dict[str, Any]:
 
 
 def replicated(value: dict[str, Any]) -> dict[str, Any]:
-    [found] = value["spec"]["template"]["spec"]["replicatedJobs"]
-    return dict(found)
+    [replicated_job] = value["spec"]["template"]["spec"]["replicatedJobs"]
+    return dict(replicated_job)
 
 
 def main(value: dict[str, Any]) -> dict[str, Any]:
-    [found] = replicated(value)["template"]["spec"]["template"]["spec"]["containers"]
-    return found
+    [container] = replicated(value)["template"]["spec"]["template"]["spec"]["containers"]
+    return container
 
 
 def pods(*inputs: dict[str, Any]) -> list[Any]:
@@ -88,7 +88,10 @@ def variables(pod: Any) -> dict[str, Any]:
 def errors(*inputs: dict[str, Any]) -> set[tuple[str, str]]:
     compilation = etcompile.compile(inputs)
     assert not compilation.ok
-    return {(found.code, found.where or found.message) for found in compilation.diagnostics}
+    return {
+        (diagnostic.code, diagnostic.where or diagnostic.message)
+        for diagnostic in compilation.diagnostics
+    }
 
 
 def test_trainer_01_a_job_without_a_trainer_block_meets_its_peers() -> None:
@@ -100,9 +103,9 @@ def test_trainer_01_a_job_without_a_trainer_block_meets_its_peers() -> None:
 
 
 def test_trainer_05_processes_are_counted_by_all_resources_of_the_node() -> None:
-    given = runtime()
-    main(given)["resources"] = {"limits": {"nvidia.com/gpu": 4}}
-    pod, _ = pods(given, job(trainer={"resourcesPerNode": {"requests": {"memory": "1Gi"}}}))
+    custom = runtime()
+    main(custom)["resources"] = {"limits": {"nvidia.com/gpu": 4}}
+    pod, _ = pods(custom, job(trainer={"resourcesPerNode": {"requests": {"memory": "1Gi"}}}))
     assert variables(pod)["PET_NPROC_PER_NODE"] == "auto"
 
 
@@ -122,18 +125,18 @@ def test_an_amount_of_no_gpus_is_no_gpu(limits: dict[str, Any], processes: str) 
 
 
 def test_trainer_06_ports_without_a_name_stay() -> None:
-    given = runtime()
-    main(given)["ports"] = [{"containerPort": 8080}, {"containerPort": 6006}]
-    pod, _ = pods(given, job())
+    custom = runtime()
+    main(custom)["ports"] = [{"containerPort": 8080}, {"containerPort": 6006}]
+    pod, _ = pods(custom, job())
     numbers = [port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]]
     assert numbers == [8080, 6006, 29500]
 
 
 def test_trainer_11_the_address_is_of_the_job_and_service_that_there_are() -> None:
-    given = runtime()
-    given["spec"]["template"]["spec"]["network"] = {"subdomain": "ring"}
-    given["spec"]["template"]["spec"]["replicatedJobs"][0]["name"] = "worker"
-    pod, _ = pods(given, job())
+    custom = runtime()
+    custom["spec"]["template"]["spec"]["network"] = {"subdomain": "ring"}
+    custom["spec"]["template"]["spec"]["replicatedJobs"][0]["name"] = "worker"
+    pod, _ = pods(custom, job())
     assert variables(pod)["PET_MASTER_ADDR"] == "t-worker-0-0.ring"
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("t-worker-0-0", "ring")
 
@@ -159,28 +162,28 @@ def test_trainer_12_another_number_of_nodes_is_another_run() -> None:
 
 @pytest.mark.parametrize(("nodes", "defect"), [(0, "T16"), (-1, "T30")])
 def test_trainer_16_30_a_job_has_a_node_at_least(nodes: int, defect: str) -> None:
-    found = errors(runtime(), job(trainer={"numNodes": nodes}))
-    assert [code for code, _ in found] == ["ET2008"], defect
+    reported = errors(runtime(), job(trainer={"numNodes": nodes}))
+    assert [code for code, _ in reported] == ["ET2008"], defect
 
 
 def test_trainer_17_variables_have_one_order() -> None:
-    given = runtime()
-    given["spec"]["mlPolicy"] = {"xgboost": {}}
-    main(given)["env"] = [{"name": "FIRST", "value": "a"}]
-    found = variables(pods(given, job(trainer={"env": [{"name": "LR", "value": "1"}]}))[0])
-    assert [*found][:3] == ["FIRST", "LR", "DMLC_TRACKER_URI"]
+    custom = runtime()
+    custom["spec"]["mlPolicy"] = {"xgboost": {}}
+    main(custom)["env"] = [{"name": "FIRST", "value": "a"}]
+    env = variables(pods(custom, job(trainer={"env": [{"name": "LR", "value": "1"}]}))[0])
+    assert [*env][:3] == ["FIRST", "LR", "DMLC_TRACKER_URI"]
 
 
 def test_trainer_19_a_kind_of_runtime_that_there_is_not_is_refused() -> None:
-    given = job()
-    given["spec"]["runtimeRef"] = {"kind": "OtherRuntime", "name": "own"}
-    assert "ET2007" in {code for code, _ in errors(runtime(), given)}
+    train_job = job()
+    train_job["spec"]["runtimeRef"] = {"kind": "OtherRuntime", "name": "own"}
+    assert "ET2007" in {code for code, _ in errors(runtime(), train_job)}
 
 
 def test_trainer_20_a_replicated_job_has_one_replica() -> None:
-    given = runtime()
-    given["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 2
-    assert errors(given, job()) == {("ET2139", "replicas of 'node'")}
+    custom = runtime()
+    custom["spec"]["template"]["spec"]["replicatedJobs"][0]["replicas"] = 2
+    assert errors(custom, job()) == {("ET2139", "replicas of 'node'")}
 
 
 @pytest.mark.parametrize(
@@ -195,13 +198,13 @@ def test_trainer_20_a_replicated_job_has_one_replica() -> None:
     ],
 )
 def test_trainer_23_processes_of_an_older_runtime_count(of_runtime, of_job, expected) -> None:
-    given = runtime()
-    given["spec"]["mlPolicy"]["torch"] = {"numProcPerNode": of_runtime}
+    custom = runtime()
+    custom["spec"]["mlPolicy"]["torch"] = {"numProcPerNode": of_runtime}
     trainer = {"resourcesPerNode": {"requests": {"cpu": "2500m"}}}
-    asked = job(trainer=trainer if of_job is None else {**trainer, "numProcPerNode": of_job})
-    told = [fields for code, fields in warnings(given, asked) if code == "ET2145"]
-    assert len(told) == 1 + isinstance(of_job, str)
-    for pod in pods(given, asked):
+    train_job = job(trainer=trainer if of_job is None else {**trainer, "numProcPerNode": of_job})
+    warned = [fields for code, fields in warnings(custom, train_job) if code == "ET2145"]
+    assert len(warned) == 1 + isinstance(of_job, str)
+    for pod in pods(custom, train_job):
         [main] = pod["spec"]["containers"]
         values = {entry["name"]: entry.get("value") for entry in main["env"]}
         assert values["PET_NPROC_PER_NODE"] == expected
@@ -212,9 +215,9 @@ def test_trainer_23_overrides_of_older_versions_are_patches(field) -> None:
     changed = {"nodeSelector": {"zone": "a"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
     pod = changed if field == "podSpecOverrides" else {"spec": changed}
     override = {"targetJobs": [{"name": "node"}], **pod}
-    asked = job(**{field: [override]})
-    assert [where for code, where in warnings(runtime(), asked) if code == "ET2145"]
-    for made in pods(runtime(), asked):
+    train_job = job(**{field: [override]})
+    assert [where for code, where in warnings(runtime(), train_job) if code == "ET2145"]
+    for made in pods(runtime(), train_job):
         assert made["spec"]["nodeSelector"] == {"zone": "a"}
     everywhere = job(**{field: [pod]})
     assert [code for code, _ in errors(runtime(), everywhere)] == ["ET2139"]
@@ -237,8 +240,8 @@ def test_trainer_29_nothing_that_is_deleted_is_made_again_for_its_owner() -> Non
 
 
 def test_trainer_28_a_boolean_is_no_value_of_a_variable() -> None:
-    found = errors(runtime(), job(trainer={"env": [{"name": "A", "value": True}]}))
-    assert [code for code, _ in found] == ["ET2006"]
+    reported = errors(runtime(), job(trainer={"env": [{"name": "A", "value": True}]}))
+    assert [code for code, _ in reported] == ["ET2006"]
 
 
 MEET = "--rdzv_endpoint=t-node-0-0.t:29500"
@@ -261,10 +264,10 @@ def part(name: str, step: str | None = None, **container: Any) -> dict[str, Any]
 
 def of_parts(policy: dict[str, Any], *parts: dict[str, Any], **job_set: Any) -> dict[str, Any]:
     """A runtime of these replicatedJobs."""
-    given = runtime()
-    given["spec"] = {"mlPolicy": policy, "template": {"spec": {"replicatedJobs": [*parts]}}}
-    given["spec"]["template"]["spec"].update(job_set)
-    return given
+    custom = runtime()
+    custom["spec"] = {"mlPolicy": policy, "template": {"spec": {"replicatedJobs": [*parts]}}}
+    custom["spec"]["template"]["spec"].update(job_set)
+    return custom
 
 
 def mpi(**policy: Any) -> dict[str, Any]:
@@ -285,30 +288,30 @@ def test_a_patch_that_cannot_be_read_is_told_at_its_place(field) -> None:
         template = {"spec": {"template": {"spec": volumes}}}
         jobs = {"replicatedJobs": [{"name": "node", "template": template}]}
         patch = {"manager": "a.b/c", "trainingRuntimeSpec": {"template": {"spec": jobs}}}
-    found = dict(errors(runtime(), job(**{field: [patch]})))
-    assert "volumes[0].persistentVolumeClaim" in found["ET4002"]
+    reported = dict(errors(runtime(), job(**{field: [patch]})))
+    assert "volumes[0].persistentVolumeClaim" in reported["ET4002"]
 
 
 @pytest.mark.parametrize("policy", ["Failed", "TerminatingOrFailed"])
 def test_how_a_job_replaces_pods_needs_no_word(policy: str) -> None:
-    given = runtime()
-    replicated(given)["template"]["spec"]["podReplacementPolicy"] = policy
-    assert pods(given, job()) == pods(runtime(), job())
-    assert warnings(given, job()) == warnings(runtime(), job())
+    custom = runtime()
+    replicated(custom)["template"]["spec"]["podReplacementPolicy"] = policy
+    assert pods(custom, job()) == pods(runtime(), job())
+    assert warnings(custom, job()) == warnings(runtime(), job())
 
 
 def test_a_job_may_go_some_time_after_its_end() -> None:
-    given = runtime()
-    replicated(given)["template"]["spec"]["ttlSecondsAfterFinished"] = 60
-    [found] = warnings(given, job()) - warnings(runtime(), job())
-    assert found[0] == "ET2041"
+    custom = runtime()
+    replicated(custom)["template"]["spec"]["ttlSecondsAfterFinished"] = 60
+    [warning] = warnings(custom, job()) - warnings(runtime(), job())
+    assert warning[0] == "ET2041"
     of_job_set = runtime()
     of_job_set["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] = 60
-    assert stored_ttl(given) == stored_ttl(of_job_set) == 60
+    assert stored_ttl(custom) == stored_ttl(of_job_set) == 60
 
 
-def stored_ttl(given: dict[str, Any]) -> int | None:
-    compilation = etcompile.compile([given, job()])
+def stored_ttl(custom: dict[str, Any]) -> int | None:
+    compilation = etcompile.compile([custom, job()])
     maps = [value for value in compilation.objects if value["kind"] == "ConfigMap"]
     [text] = [value["data"]["job.yaml"] for value in maps if "job.yaml" in value["data"]]
     [read] = read_stored(yaml.safe_load(text))[:1]
@@ -316,19 +319,19 @@ def stored_ttl(given: dict[str, Any]) -> int | None:
 
 
 def test_the_launcher_of_mpi_connects_to_the_annotated_port() -> None:
-    asked = job(trainer={"numNodes": 2})
-    asked["metadata"]["annotations"] = {"etcompile.dev/ssh-port": "2222"}
-    found = variables(named(pods(mpi(), asked))["t-launcher-0-0"])
-    assert found["OMPI_MCA_plm_rsh_args"] == found["PRTE_MCA_plm_ssh_args"]
-    assert found["OMPI_MCA_plm_rsh_args"].endswith(" -p 2222")
+    train_job = job(trainer={"numNodes": 2})
+    train_job["metadata"]["annotations"] = {"etcompile.dev/ssh-port": "2222"}
+    env = variables(named(pods(mpi(), train_job))["t-launcher-0-0"])
+    assert env["OMPI_MCA_plm_rsh_args"] == env["PRTE_MCA_plm_ssh_args"]
+    assert env["OMPI_MCA_plm_rsh_args"].endswith(" -p 2222")
 
 
 def test_nodes_of_mpi_need_no_label_to_be_counted() -> None:
-    given = mpi(numProcPerNode=2)
-    for replicated in given["spec"]["template"]["spec"]["replicatedJobs"]:
+    custom = mpi(numProcPerNode=2)
+    for replicated in custom["spec"]["template"]["spec"]["replicatedJobs"]:
         replicated["template"].pop("metadata", None)
-    found = named(pods(given, job(trainer={"numNodes": 3, "numProcPerNode": 4})))
-    assert set(found) == {"t-node-0-0", "t-node-0-1", "t-launcher-0-0"}
+    by_name = named(pods(custom, job(trainer={"numNodes": 3, "numProcPerNode": 4})))
+    assert set(by_name) == {"t-node-0-0", "t-node-0-1", "t-launcher-0-0"}
 
 
 def test_fields_of_a_trainer_that_no_job_reads_are_one_warning():
@@ -362,46 +365,49 @@ def objects(kind: str, *inputs: dict[str, Any]) -> list[Any]:
     return [value for value in compilation.objects if value["kind"] == kind]
 
 
-def named(found: list[Any]) -> dict[str, Any]:
-    return {value["metadata"]["name"]: value for value in found}
+def named(objects: list[Any]) -> dict[str, Any]:
+    return {value["metadata"]["name"]: value for value in objects}
 
 
 def warnings(*inputs: dict[str, Any]) -> set[tuple[str, str]]:
     compilation = etcompile.compile(inputs)
     assert compilation.ok, compilation.diagnostics
-    return {(found.code, found.message) for found in compilation.diagnostics}
+    return {(diagnostic.code, diagnostic.message) for diagnostic in compilation.diagnostics}
 
 
 def test_trainer_02_open_mpi_5_is_told_of_the_hosts() -> None:
-    found = variables(named(pods(mpi(), job(trainer={"numNodes": 2})))["t-launcher-0-0"])
+    env = variables(named(pods(mpi(), job(trainer={"numNodes": 2})))["t-launcher-0-0"])
     # With true, PRRTE takes the launcher's own line for another host, and opens ssh to itself.
-    assert found["PRTE_MCA_prte_keep_fqdn_hostnames"] == "false"
-    assert found["OMPI_MCA_orte_default_hostfile"] == "/etc/mpi/hostfile"
-    assert found["PRTE_MCA_prte_default_hostfile"] == "/etc/mpi/hostfile"
-    assert found["PRTE_MCA_plm_ssh_args"] == found["OMPI_MCA_plm_rsh_args"]
+    assert env["PRTE_MCA_prte_keep_fqdn_hostnames"] == "false"
+    assert env["OMPI_MCA_orte_default_hostfile"] == "/etc/mpi/hostfile"
+    assert env["PRTE_MCA_prte_default_hostfile"] == "/etc/mpi/hostfile"
+    assert env["PRTE_MCA_plm_ssh_args"] == env["OMPI_MCA_plm_rsh_args"]
 
 
 def test_trainer_03_of_one_node_the_launcher_is_alone() -> None:
-    given = mpi(), job(trainer={"numNodes": 1})
-    assert [*named(pods(*given))] == ["t-launcher-0-0"]
-    [config] = objects("ConfigMap", *given)
+    documents = mpi(), job(trainer={"numNodes": 1})
+    assert [*named(pods(*documents))] == ["t-launcher-0-0"]
+    [config] = objects("ConfigMap", *documents)
     assert config["data"]["hostfile"] == "t-launcher-0-0.t slots=1\n"
 
 
 def test_trainer_04_nodes_have_the_image_that_their_launcher_has() -> None:
-    found = named(pods(mpi(), job(trainer={"numNodes": 2, "image": "example.com/own:1"})))
-    assert {pod["spec"]["containers"][0]["image"] for pod in found.values()} == {
+    by_name = named(pods(mpi(), job(trainer={"numNodes": 2, "image": "example.com/own:1"})))
+    assert {pod["spec"]["containers"][0]["image"] for pod in by_name.values()} == {
         "example.com/own:1"
     }
-    assert found["t-node-0-0"]["spec"]["containers"][0]["command"][-2:] == ["/usr/sbin/sshd", "-De"]
+    assert by_name["t-node-0-0"]["spec"]["containers"][0]["command"][-2:] == [
+        "/usr/sbin/sshd",
+        "-De",
+    ]
 
 
 def test_trainer_04_nodes_with_an_image_of_their_own_keep_it() -> None:
-    given = mpi()
-    jobs = given["spec"]["template"]["spec"]["replicatedJobs"]
+    custom = mpi()
+    jobs = custom["spec"]["template"]["spec"]["replicatedJobs"]
     jobs[0]["template"]["spec"]["template"]["spec"]["containers"][0]["image"] = "example.com/ssh:1"
-    found = named(pods(given, job(trainer={"numNodes": 2, "image": "example.com/own:1"})))
-    assert found["t-node-0-0"]["spec"]["containers"][0]["image"] == "example.com/ssh:1"
+    by_name = named(pods(custom, job(trainer={"numNodes": 2, "image": "example.com/own:1"})))
+    assert by_name["t-node-0-0"]["spec"]["containers"][0]["image"] == "example.com/ssh:1"
 
 
 def test_trainer_18_a_launcher_that_is_a_node_waits_for_its_own_name() -> None:
@@ -422,43 +428,43 @@ def test_keys_of_root_are_not_for_its_group() -> None:
 
 
 def test_only_nodes_and_launcher_have_the_keys() -> None:
-    given = mpi()
-    given["spec"]["template"]["spec"]["replicatedJobs"].insert(0, part("data"))
-    found = named(pods(given, job(trainer={"numNodes": 2})))
+    custom = mpi()
+    custom["spec"]["template"]["spec"]["replicatedJobs"].insert(0, part("data"))
+    by_name = named(pods(custom, job(trainer={"numNodes": 2})))
     assert {
         name
-        for name, pod in found.items()
+        for name, pod in by_name.items()
         if any(volume["name"] == "mpi-ssh-auth" for volume in pod["spec"].get("volumes", ()))
     } == {"t-node-0-0", "t-launcher-0-0"}
 
 
 def test_trainer_08_a_volume_may_have_another_name() -> None:
-    given = with_data(name="initializer")
-    text = copy.deepcopy(given)
+    custom = with_data(name="initializer")
+    text = copy.deepcopy(custom)
     for replicated in text["spec"]["template"]["spec"]["replicatedJobs"]:
         spec = replicated["template"]["spec"]["template"]["spec"]
         spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}]
         spec["containers"][0]["volumeMounts"][0]["name"] = "data"
     del text["spec"]["template"]["spec"]["volumeClaimPolicies"]
-    asked = job(initializer={"dataset": {"storageUri": "hf://a/b"}})
-    found = named(pods(text, asked))
-    assert variables(found["t-dataset-initializer-0-0"])["STORAGE_URI"] == "hf://a/b"
+    train_job = job(initializer={"dataset": {"storageUri": "hf://a/b"}})
+    by_name = named(pods(text, train_job))
+    assert variables(by_name["t-dataset-initializer-0-0"])["STORAGE_URI"] == "hf://a/b"
 
 
 def test_trainer_09_the_cache_is_refused() -> None:
-    asked = job(initializer={"dataset": {"storageUri": "cache://a/b"}})
-    assert errors(with_data(), asked) == {("ET2139", "spec.initializer.dataset")}
+    train_job = job(initializer={"dataset": {"storageUri": "cache://a/b"}})
+    assert errors(with_data(), train_job) == {("ET2139", "spec.initializer.dataset")}
     other = job()
     other["spec"]["runtimeRef"] = {"name": "torch-distributed-with-cache"}
     assert errors(other) == {("ET2139", "runtime torch-distributed-with-cache")}
 
 
 def test_trainer_10_data_that_would_reach_nobody_is_refused() -> None:
-    given = with_data()
-    jobs = given["spec"]["template"]["spec"]["replicatedJobs"]
+    custom = with_data()
+    jobs = custom["spec"]["template"]["spec"]["replicatedJobs"]
     del jobs[1]["template"]["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
-    asked = job(initializer={"dataset": {"storageUri": "hf://a/b"}})
-    assert errors(given, asked) == {("ET2139", "spec.initializer.dataset")}
+    train_job = job(initializer={"dataset": {"storageUri": "hf://a/b"}})
+    assert errors(custom, train_job) == {("ET2139", "spec.initializer.dataset")}
 
 
 def test_trainer_27_32_a_claim_is_one_object_that_stays() -> None:
@@ -481,22 +487,22 @@ def test_trainer_27_32_a_claim_is_one_object_that_stays() -> None:
     ],
 )
 def test_a_claim_that_a_server_refuses_is_refused(spec: dict[str, Any], code: str) -> None:
-    given = with_data()
-    [policy] = given["spec"]["template"]["spec"]["volumeClaimPolicies"]
+    custom = with_data()
+    [policy] = custom["spec"]["template"]["spec"]["volumeClaimPolicies"]
     policy["templates"][0]["spec"].update(spec)
-    compilation = etcompile.compile([given, job()])
+    compilation = etcompile.compile([custom, job()])
     assert not compilation.ok
-    told = compilation.diagnostics
-    found = [one.code for one in told if one.severity is etcompile.Severity.ERROR]
-    assert found == [code]
+    diagnostics = compilation.diagnostics
+    codes = [one.code for one in diagnostics if one.severity is etcompile.Severity.ERROR]
+    assert codes == [code]
 
 
 def test_what_a_claim_holds_is_not_deleted_without_being_asked() -> None:
-    given = with_data()
-    policy = given["spec"]["template"]["spec"]["volumeClaimPolicies"][0]
+    custom = with_data()
+    policy = custom["spec"]["template"]["spec"]["volumeClaimPolicies"][0]
     policy["retentionPolicy"] = {"whenDeleted": "Delete"}
     reason = "no claim is deleted with its job, because it holds data"
-    assert any(reason in message for _, message in warnings(given, job()))
+    assert any(reason in message for _, message in warnings(custom, job()))
 
 
 def test_pods_that_wait_beside_a_claim_are_on_its_node() -> None:
@@ -521,17 +527,17 @@ def test_who_waits_for_others_to_succeed_needs_a_watcher() -> None:
     ],
 )
 def test_only_what_comes_before_can_be_waited_for(depends: Any, why: str) -> None:
-    given = with_data()
-    given["spec"]["template"]["spec"]["replicatedJobs"][1]["dependsOn"] = depends
-    found = errors(given, job())
-    assert found == {("ET2139", f"dependsOn '{depends[0]['name']}'")}, why
+    custom = with_data()
+    custom["spec"]["template"]["spec"]["replicatedJobs"][1]["dependsOn"] = depends
+    reported = errors(custom, job())
+    assert reported == {("ET2139", f"dependsOn '{depends[0]['name']}'")}, why
 
 
 def test_a_number_of_pods_that_another_overrides_is_told() -> None:
-    given = runtime()
-    given["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["completions"] = 7
+    custom = runtime()
+    custom["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["completions"] = 7
     assert any(
-        "completions of the Job 'node' has no effect" in m for _, m in warnings(given, job())
+        "completions of the Job 'node' has no effect" in m for _, m in warnings(custom, job())
     )
 
 
@@ -560,12 +566,14 @@ def test_a_number_of_pods_that_another_overrides_is_told() -> None:
     ],
 )
 def test_the_command_of_torchtune_is_completed(trainer: Any, command: str) -> None:
-    asked = job(trainer={"command": ["tune", "run"], **trainer})
-    asked["spec"]["runtimeRef"] = {"name": "torchtune-llama3.2-1b"}
-    container = named(pods(asked))["t-node-0-0"]["spec"]["containers"][0]
+    train_job = job(trainer={"command": ["tune", "run"], **trainer})
+    train_job["spec"]["runtimeRef"] = {"name": "torchtune-llama3.2-1b"}
+    container = named(pods(train_job))["t-node-0-0"]["spec"]["containers"][0]
     words = " ".join(container["command"])
-    kept = "output_dir=/workspace/output tokenizer.path=/workspace/model/original/tokenizer.model"
-    assert f" tune run {command} {kept}" in words
+    arguments = (
+        "output_dir=/workspace/output tokenizer.path=/workspace/model/original/tokenizer.model"
+    )
+    assert f" tune run {command} {arguments}" in words
     assert "dataset" not in words
     assert not any(entry["name"].startswith("PET_MASTER") for entry in container["env"])
 
@@ -579,9 +587,9 @@ def test_the_command_of_torchtune_is_completed(trainer: Any, command: str) -> No
     ],
 )
 def test_what_torchtune_cannot_do_is_refused(trainer: Any, field: str) -> None:
-    asked = job(trainer={"command": ["tune", "run"], **trainer})
-    asked["spec"]["runtimeRef"] = {"name": "torchtune-llama3.2-1b"}
-    assert errors(asked) == {("ET2139", f"{field} of tune run")}
+    train_job = job(trainer={"command": ["tune", "run"], **trainer})
+    train_job["spec"]["runtimeRef"] = {"name": "torchtune-llama3.2-1b"}
+    assert errors(train_job) == {("ET2139", f"{field} of tune run")}
 
 
 def patch(name: str = "node", manager: str = "example.com/a", **pod: Any) -> dict[str, Any]:
@@ -592,8 +600,8 @@ def patch(name: str = "node", manager: str = "example.com/a", **pod: Any) -> dic
 
 
 def test_patches_are_merged_in_the_order_of_their_list() -> None:
-    given = runtime()
-    pod = replicated(given)["template"]["spec"]["template"]["spec"]
+    custom = runtime()
+    pod = replicated(custom)["template"]["spec"]["template"]["spec"]
     pod["volumes"] = [{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}]
     pod["tolerations"] = [{"key": "old", "operator": "Exists"}]
     first = patch(
@@ -602,12 +610,12 @@ def test_patches_are_merged_in_the_order_of_their_list() -> None:
         tolerations=[{"key": "new", "operator": "Exists"}],
     )
     second = patch(manager="example.com/b", nodeSelector={"pool": "b"})
-    made, _ = pods(given, job(runtimePatches=[first, second]))
-    names = [volume["name"] for volume in made["spec"]["volumes"]]
+    patched, _ = pods(custom, job(runtimePatches=[first, second]))
+    names = [volume["name"] for volume in patched["spec"]["volumes"]]
     assert names[:3] == ["c", "a", "b"]
-    assert made["spec"]["volumes"][2]["emptyDir"] == {"sizeLimit": "1Gi"}
-    assert made["spec"]["nodeSelector"] == {"pool": "b", "zone": "x"}
-    assert [one["key"] for one in made["spec"]["tolerations"]][:1] == ["new"]
+    assert patched["spec"]["volumes"][2]["emptyDir"] == {"sizeLimit": "1Gi"}
+    assert patched["spec"]["nodeSelector"] == {"pool": "b", "zone": "x"}
+    assert [one["key"] for one in patched["spec"]["tolerations"]][:1] == ["new"]
 
 
 def test_trainer_14_31_a_patch_comes_and_goes_as_any_other_text() -> None:
@@ -617,11 +625,11 @@ def test_trainer_14_31_a_patch_comes_and_goes_as_any_other_text() -> None:
 
 
 def test_trainer_21_a_volume_has_one_type() -> None:
-    given = runtime()
-    pod = replicated(given)["template"]["spec"]["template"]["spec"]
+    custom = runtime()
+    pod = replicated(custom)["template"]["spec"]["template"]["spec"]
     pod["volumes"] = [{"name": "data", "emptyDir": {}}]
     change = patch(volumes=[{"name": "data", "configMap": {"name": "m"}}])
-    assert {code for code, _ in errors(given, job(runtimePatches=[change]))} == {"ET4002"}
+    assert {code for code, _ in errors(custom, job(runtimePatches=[change]))} == {"ET4002"}
 
 
 @pytest.mark.parametrize(
@@ -657,48 +665,51 @@ def test_what_is_wrong_in_a_patch_is_told_where_it_was_written(tmp_path: Any) ->
         "        {name: b, nonsense: {}}]}}}}}]}}}\n",
     )
     compilation = etcompile.compile(str(file))
-    [found] = [told for told in compilation.diagnostics if told.code == "ET4001"]
-    assert found.location is not None
-    assert (found.location.file, found.location.line) == (str(file), 10)
+    [diagnostic] = [one for one in compilation.diagnostics if one.code == "ET4001"]
+    assert diagnostic.location is not None
+    assert (diagnostic.location.file, diagnostic.location.line) == (str(file), 10)
 
 
 def test_a_gang_without_a_scheduler_is_told_by_its_field_in_the_runtime() -> None:
-    given = runtime()
-    given["spec"]["podGroupPolicy"] = {"volcano": {}}
-    [told] = etcompile.compile([given, job()]).diagnostics
-    assert told.message == "spec.podGroupPolicy.volcano has no effect: no gang scheduler is chosen"
+    custom = runtime()
+    custom["spec"]["podGroupPolicy"] = {"volcano": {}}
+    [diagnostic] = etcompile.compile([custom, job()]).diagnostics
+    assert (
+        diagnostic.message
+        == "spec.podGroupPolicy.volcano has no effect: no gang scheduler is chosen"
+    )
 
 
 def in_gang(gang: str, **policy: Any) -> tuple[list[Any], set[str]]:
     """The objects of a job whose runtime has a podGroupPolicy, and what it is told."""
-    given = with_data()
-    given["spec"]["podGroupPolicy"] = policy
+    custom = with_data()
+    custom["spec"]["podGroupPolicy"] = policy
     queue = {"scheduling.volcano.sh/queue-name": "research"}
-    given["spec"]["template"]["metadata"] = {"annotations": queue}
+    custom["spec"]["template"]["metadata"] = {"annotations": queue}
     options = Options(settings=Settings(gang=gang))
-    made = etcompile.compile([given, job(trainer={"numNodes": 3})], options)
-    assert made.ok, made.diagnostics
-    return [*made.objects], {told.message for told in made.diagnostics}
+    compilation = etcompile.compile([custom, job(trainer={"numNodes": 3})], options)
+    assert compilation.ok, compilation.diagnostics
+    return [*compilation.objects], {diagnostic.message for diagnostic in compilation.diagnostics}
 
 
 def test_trainer_07_a_gang_has_its_scheduler_and_all_pods_that_there_are() -> None:
     topology = {"networkTopology": {"mode": "soft"}}
-    found, _ = in_gang("volcano", volcano=topology)
-    [group] = [value for value in found if value["kind"] == "PodGroup"]
-    made = [value for value in found if value["kind"] == "Pod"]
-    assert group["spec"]["minMember"] == len(made) == 4
+    objects, _ = in_gang("volcano", volcano=topology)
+    [group] = [value for value in objects if value["kind"] == "PodGroup"]
+    members = [value for value in objects if value["kind"] == "Pod"]
+    assert group["spec"]["minMember"] == len(members) == 4
     assert group["spec"]["queue"] == "research"
     assert group["spec"]["networkTopology"] == {"mode": "soft", "highestTierAllowed": 1}
-    assert {pod["spec"]["schedulerName"] for pod in made} == {"volcano"}
+    assert {pod["spec"]["schedulerName"] for pod in members} == {"volcano"}
 
 
 def test_an_empty_name_of_a_queue_is_refused() -> None:
     queue = "scheduling.volcano.sh/queue-name"
-    given = runtime()
-    given["spec"]["template"]["metadata"] = {"annotations": {queue: ""}}
-    assert pods(given, job())
-    given["spec"]["podGroupPolicy"] = {"volcano": {}}
-    assert errors(given, job()) == {("ET2139", queue)}
+    custom = runtime()
+    custom["spec"]["template"]["metadata"] = {"annotations": {queue: ""}}
+    assert pods(custom, job())
+    custom["spec"]["podGroupPolicy"] = {"volcano": {}}
+    assert errors(custom, job()) == {("ET2139", queue)}
 
 
 @pytest.mark.parametrize("gang", ["volcano", "kai"])
@@ -706,102 +717,102 @@ def test_an_empty_name_of_a_queue_is_refused() -> None:
 def test_a_gang_has_the_priority_of_the_job_that_trains(
     gang: str, trainer: str | None, expected: str | None
 ) -> None:
-    given = of_parts({"torch": {}}, part("helper"), part("node", "trainer"))
+    custom = of_parts({"torch": {}}, part("helper"), part("node", "trainer"))
     helper, node = (
-        found["template"]["spec"]["template"]["spec"]
-        for found in given["spec"]["template"]["spec"]["replicatedJobs"]
+        entry["template"]["spec"]["template"]["spec"]
+        for entry in custom["spec"]["template"]["spec"]["replicatedJobs"]
     )
     helper["priorityClassName"] = "low"
     if trainer:
         node["priorityClassName"] = trainer
-    made = etcompile.compile([given, job()], Options(settings=Settings(gang=gang)))
-    [group] = [value for value in made.objects if value["kind"] == "PodGroup"]
+    compilation = etcompile.compile([custom, job()], Options(settings=Settings(gang=gang)))
+    [group] = [value for value in compilation.objects if value["kind"] == "PodGroup"]
     assert group["spec"].get("priorityClassName") == expected
 
 
 def test_a_gang_of_coscheduling_waits_for_as_long_as_its_runtime_says() -> None:
     for policy, seconds in (({}, 60), ({"scheduleTimeoutSeconds": 90}, 90)):
-        found, _ = in_gang("coscheduling", coscheduling=policy)
-        [group] = [value for value in found if value["kind"] == "PodGroup"]
+        objects, _ = in_gang("coscheduling", coscheduling=policy)
+        [group] = [value for value in objects if value["kind"] == "PodGroup"]
         assert group["spec"]["scheduleTimeoutSeconds"] == seconds
 
 
 def test_a_gang_without_its_scheduler_is_told_of() -> None:
-    told = "spec.podGroupPolicy.volcano has no effect: no gang scheduler is chosen"
-    assert told in in_gang("none", volcano={})[1]
+    warning = "spec.podGroupPolicy.volcano has no effect: no gang scheduler is chosen"
+    assert warning in in_gang("none", volcano={})[1]
 
 
 def test_the_variables_of_torch_go_to_other_containers_too() -> None:
-    given = runtime()
-    pod = replicated(given)["template"]["spec"]["template"]["spec"]
+    custom = runtime()
+    pod = replicated(custom)["template"]["spec"]["template"]["spec"]
     pod["initContainers"] = [{"name": "check", "image": "example.com/a:1"}]
     targets = [{"jobName": "node", "containerNames": ["check"]}]
-    given["spec"]["mlPolicy"]["torch"] = {"envInjection": {"targets": targets}}
-    made = pods(given, job(trainer={"env": [{"name": "A", "value": "b"}]}))[0]
-    names = [entry["name"] for entry in made["spec"]["initContainers"][0]["env"]]
+    custom["spec"]["mlPolicy"]["torch"] = {"envInjection": {"targets": targets}}
+    first = pods(custom, job(trainer={"env": [{"name": "A", "value": "b"}]}))[0]
+    names = [entry["name"] for entry in first["spec"]["initContainers"][0]["env"]]
     assert names[:2] == ["PET_NNODES", "PET_NPROC_PER_NODE"]
     assert "A" not in names
     targets[0]["containerNames"] = ["ghost"]
-    assert errors(given, job()) == {("ET2139", "envInjection of container 'ghost'")}
+    assert errors(custom, job()) == {("ET2139", "envInjection of container 'ghost'")}
 
 
 @pytest.mark.parametrize("policy", ["flux"])
 def test_other_policies_are_refused(policy: str) -> None:
-    given = runtime()
-    given["spec"]["mlPolicy"] = {policy: {}}
-    assert errors(given, job()) == {("ET2139", f"spec.mlPolicy.{policy}")}
+    custom = runtime()
+    custom["spec"]["mlPolicy"] = {policy: {}}
+    assert errors(custom, job()) == {("ET2139", f"spec.mlPolicy.{policy}")}
 
 
 def test_rules_of_a_failure_policy_are_refused() -> None:
-    given = runtime()
+    custom = runtime()
     rules = [{"name": "a", "action": "FailJobSet"}]
-    given["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1, "rules": rules}
-    assert errors(given, job()) == {("ET2139", "spec.template.spec.failurePolicy.rules")}
+    custom["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1, "rules": rules}
+    assert errors(custom, job()) == {("ET2139", "spec.template.spec.failurePolicy.rules")}
 
 
 def test_all_pods_are_told_of_a_coordinator() -> None:
-    given = runtime()
+    custom = runtime()
     named = {"replicatedJob": "node", "podIndex": 1}
-    given["spec"]["template"]["spec"]["coordinator"] = named
-    for pod in pods(given, job()):
+    custom["spec"]["template"]["spec"]["coordinator"] = named
+    for pod in pods(custom, job()):
         for field in ("labels", "annotations"):
             assert pod["metadata"][field]["jobset.sigs.k8s.io/coordinator"] == "t-node-0-1.t"
     named["replicatedJob"] = "other"
-    assert errors(given, job()) == {("ET2139", "coordinator")}
+    assert errors(custom, job()) == {("ET2139", "coordinator")}
 
 
 def test_who_is_waited_for_until_ready_answers_on_one_port() -> None:
-    def asked(first: int, second: int) -> dict[str, Any]:
+    def with_probes(first: int, second: int) -> dict[str, Any]:
         probes = [{"readinessProbe": {"tcpSocket": {"port": port}}} for port in (first, second)]
         node = part("node", "trainer")
         node["dependsOn"] = [{"name": name, "status": "Ready"} for name in ("a", "b")]
         return of_parts({"torch": {}}, part("a", **probes[0]), part("b", **probes[1]), node)
 
-    assert pods(asked(80, 80), job())
-    assert errors(asked(80, 81), job()) == {("ET2139", "dependsOn")}
+    assert pods(with_probes(80, 80), job())
+    assert errors(with_probes(80, 81), job()) == {("ET2139", "dependsOn")}
 
 
 def test_any_of_several_jobs_is_refused_where_one_has_several_pods() -> None:
-    given = of_parts({"torch": {}}, part("node", "trainer"), part("other"))
-    given["spec"]["template"]["spec"]["successPolicy"] = {"operator": "Any"}
-    assert pods(given, job())
+    custom = of_parts({"torch": {}}, part("node", "trainer"), part("other"))
+    custom["spec"]["template"]["spec"]["successPolicy"] = {"operator": "Any"}
+    assert pods(custom, job())
     where = "successPolicy.operator Any"
-    assert errors(given, job(trainer={"numNodes": 2})) == {("ET2139", where)}
-    given["spec"]["template"]["spec"]["successPolicy"]["targetReplicatedJobs"] = ["node"]
-    assert pods(given, job(trainer={"numNodes": 2}))
+    assert errors(custom, job(trainer={"numNodes": 2})) == {("ET2139", where)}
+    custom["spec"]["template"]["spec"]["successPolicy"]["targetReplicatedJobs"] = ["node"]
+    assert pods(custom, job(trainer={"numNodes": 2}))
 
 
 PRIORITY = "jobset.sigs.k8s.io/priority"
 
 
 def test_exclusive_topology_keeps_jobs_apart() -> None:
-    given = runtime()
+    custom = runtime()
     zone = "topology.kubernetes.io/zone"
     annotation = {"alpha.jobset.sigs.k8s.io/exclusive-topology": zone}
-    given["spec"]["template"]["metadata"] = {"annotations": annotation}
+    custom["spec"]["template"]["metadata"] = {"annotations": annotation}
     # reference/trainer-v2.md 13: sha1 of NAMESPACE/JOB
     key = hashlib.sha1(b"ml/t-node-0", usedforsecurity=False).hexdigest()
-    for pod in pods(given, job()):
+    for pod in pods(custom, job()):
         assert pod["metadata"]["labels"]["jobset.sigs.k8s.io/job-key"] == key
         affinity = pod["spec"]["affinity"]
         for field in ("podAffinity", "podAntiAffinity"):
@@ -810,19 +821,19 @@ def test_exclusive_topology_keeps_jobs_apart() -> None:
         *_, same = term["labelSelector"]["matchExpressions"]
         assert same == {"key": PRIORITY, "operator": "In", "values": ["0"]}
         assert pod["metadata"]["labels"][PRIORITY] == "0"
-    replicated(given)["template"]["spec"]["template"]["spec"]["priorityClassName"] = "urgent"
-    assert {pod["metadata"]["labels"][PRIORITY] for pod in pods(given, job())} == {"urgent"}
+    replicated(custom)["template"]["spec"]["template"]["spec"]["priorityClassName"] = "urgent"
+    assert {pod["metadata"]["labels"][PRIORITY] for pod in pods(custom, job())} == {"urgent"}
     nowhere = job()
     del nowhere["metadata"]["namespace"]
-    del given["metadata"]["namespace"]
-    assert "ET2043" in {code for code, _ in warnings(given, nowhere)}
+    del custom["metadata"]["namespace"]
+    assert "ET2043" in {code for code, _ in warnings(custom, nowhere)}
     key = hashlib.sha1(b"default/t-node-0", usedforsecurity=False).hexdigest()
-    assert pods(given, nowhere)[0]["metadata"]["labels"]["jobset.sigs.k8s.io/job-key"] == key
+    assert pods(custom, nowhere)[0]["metadata"]["labels"]["jobset.sigs.k8s.io/job-key"] == key
 
 
 def test_a_job_cannot_bring_its_merged_runtime_along() -> None:
-    given = {**job(), "runtime": {"spec": {}}}
-    assert {code for code, _ in errors(runtime(), given)} == {"ET2139"}
+    train_job = {**job(), "runtime": {"spec": {}}}
+    assert {code for code, _ in errors(runtime(), train_job)} == {"ET2139"}
 
 
 def test_what_is_wrong_with_a_merged_value_is_told_where_it_was_written(tmp_path: Any) -> None:
@@ -838,19 +849,19 @@ def test_what_is_wrong_with_a_merged_value_is_told_where_it_was_written(tmp_path
         "    - {name: A, valueFrom: {fieldRef: {fieldPath: spec.nonsense}}}\n",
     )
     compilation = etcompile.compile(str(file))
-    [found] = [told for told in compilation.diagnostics if told.code == "ET4002"]
-    assert found.location is not None
-    assert (found.location.file, found.location.line) == (str(file), 8)
+    [diagnostic] = [one for one in compilation.diagnostics if one.code == "ET4002"]
+    assert diagnostic.location is not None
+    assert (diagnostic.location.file, diagnostic.location.line) == (str(file), 8)
 
 
 def test_a_runtime_that_no_job_names_is_told_of() -> None:
     other = runtime()
     other["metadata"]["name"] = "misnamed"
-    made = etcompile.compile([job(), runtime(), other])
-    [told] = [found for found in made.diagnostics if found.code == "ET2041"]
-    assert "TrainingRuntime misnamed" in told.message
-    assert "no TrainJob of the input names it" in told.message
-    assert made.ok
+    compilation = etcompile.compile([job(), runtime(), other])
+    [diagnostic] = [one for one in compilation.diagnostics if one.code == "ET2041"]
+    assert "TrainingRuntime misnamed" in diagnostic.message
+    assert "no TrainJob of the input names it" in diagnostic.message
+    assert compilation.ok
 
 
 def test_a_runtime_that_is_deprecated_is_told_where_a_job_names_it():
@@ -890,32 +901,34 @@ def test_entries_that_the_crd_tells_apart_are_apart(spec: Any, where: str) -> No
 
 
 def test_entries_that_a_patch_would_merge_are_not_lost() -> None:
-    given = runtime()
-    pod = replicated(given)["template"]["spec"]["template"]["spec"]
+    custom = runtime()
+    pod = replicated(custom)["template"]["spec"]["template"]["spec"]
     pod["initContainers"] = [{"name": "i", "image": image} for image in ("a:1", "b:1")]
     change = patch(initContainers=[{"name": "i", "env": env("A")}])
-    found = errors(given, job(runtimePatches=[change]))
-    assert any(code == "ET2139" and where.endswith("initContainers 'i'") for code, where in found)
+    reported = errors(custom, job(runtimePatches=[change]))
+    assert any(
+        code == "ET2139" and where.endswith("initContainers 'i'") for code, where in reported
+    )
 
 
 def test_ports_and_mounts_are_told_apart_as_the_crds_do() -> None:
-    given = runtime()
-    main(given)["ports"] = [{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}]
-    [(_, where)] = errors(given, job())
+    custom = runtime()
+    main(custom)["ports"] = [{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}]
+    [(_, where)] = errors(custom, job())
     assert where.endswith("ports '80 TCP'")
-    main(given)["ports"][1]["protocol"] = "UDP"
-    assert etcompile.compile([given, job()]).ok
+    main(custom)["ports"][1]["protocol"] = "UDP"
+    assert etcompile.compile([custom, job()]).ok
     mounts = [{"name": "v", "mountPath": path} for path in ("/a", "/b")]
     change = patch(
         volumes=[{"name": "v", "emptyDir": {}}],
         containers=[{"name": "node", "volumeMounts": mounts}],
     )
-    [(_, where)] = errors(given, job(runtimePatches=[change]))
+    [(_, where)] = errors(custom, job(runtimePatches=[change]))
     assert where.endswith("volumeMounts 'v'")
 
 
 @pytest.mark.parametrize(
-    ("job_set", "found"),
+    ("job_set", "expected"),
     [
         ({"network": {"subdomain": "Sub"}}, "ET2009"),
         ({"network": {"subdomain": "s" * 64}}, "ET2012"),
@@ -926,31 +939,31 @@ def test_ports_and_mounts_are_told_apart_as_the_crds_do() -> None:
         ({"coordinator": {"replicatedJob": "node"}, "network": {"subdomain": "s" * 60}}, "ET2139"),
     ],
 )
-def test_what_the_webhook_of_jobset_refuses_is_refused(job_set: Any, found: str) -> None:
-    given = with_data()
-    given["spec"]["template"]["spec"] |= job_set
-    assert {code for code, _ in errors(given, job(**WITH_DATA))} == {found}
+def test_what_the_webhook_of_jobset_refuses_is_refused(job_set: Any, expected: str) -> None:
+    custom = with_data()
+    custom["spec"]["template"]["spec"] |= job_set
+    assert {code for code, _ in errors(custom, job(**WITH_DATA))} == {expected}
 
 
 def test_a_runtime_is_named_as_objects_are() -> None:
-    given, asked = runtime(), job()
-    given["metadata"]["name"] = asked["spec"]["runtimeRef"]["name"] = "Own"
-    assert errors(given, asked) == {("ET2139", "name 'Own' of the runtime")}
-    given["metadata"]["name"] = asked["spec"]["runtimeRef"]["name"] = "own.v1"
-    assert etcompile.compile([given, asked]).ok
+    custom, train_job = runtime(), job()
+    custom["metadata"]["name"] = train_job["spec"]["runtimeRef"]["name"] = "Own"
+    assert errors(custom, train_job) == {("ET2139", "name 'Own' of the runtime")}
+    custom["metadata"]["name"] = train_job["spec"]["runtimeRef"]["name"] = "own.v1"
+    assert etcompile.compile([custom, train_job]).ok
 
 
 def test_a_group_is_a_dns_label() -> None:
-    given = runtime()
-    given["spec"]["template"]["spec"]["replicatedJobs"][0]["groupName"] = "G g"
-    assert {code for code, _ in errors(given, job())} == {"ET2009"}
+    custom = runtime()
+    custom["spec"]["template"]["spec"]["replicatedJobs"][0]["groupName"] = "G g"
+    assert {code for code, _ in errors(custom, job())} == {"ET2009"}
 
 
 def test_who_is_waited_for_is_named_once() -> None:
-    given = with_data()
-    depends = given["spec"]["template"]["spec"]["replicatedJobs"][1]["dependsOn"]
+    custom = with_data()
+    depends = custom["spec"]["template"]["spec"]["replicatedJobs"][1]["dependsOn"]
     depends.append({"name": "dataset-initializer", "status": "Ready"})
-    [(code, where)] = errors(given, job(**WITH_DATA))
+    [(code, where)] = errors(custom, job(**WITH_DATA))
     assert code == "ET2139"
     assert where.endswith("dependsOn 'dataset-initializer'")
 
@@ -966,20 +979,20 @@ def test_who_is_waited_for_is_named_once() -> None:
 def test_a_template_of_a_claim_is_one_that_jobset_takes(
     templates: list[str], name: str, where: str
 ) -> None:
-    given = with_data()
-    policies = given["spec"]["template"]["spec"]["volumeClaimPolicies"]
+    custom = with_data()
+    policies = custom["spec"]["template"]["spec"]["volumeClaimPolicies"]
     policies[0]["templates"] = [claim(each) for each in templates]
-    asked = job(**WITH_DATA)
-    asked["metadata"]["name"] = name
-    assert errors(given, asked) >= {("ET2139", where)}
+    train_job = job(**WITH_DATA)
+    train_job["metadata"]["name"] = name
+    assert errors(custom, train_job) >= {("ET2139", where)}
 
 
 def test_a_volume_has_another_name_than_a_claim() -> None:
-    given = with_data()
-    jobs = given["spec"]["template"]["spec"]["replicatedJobs"]
+    custom = with_data()
+    jobs = custom["spec"]["template"]["spec"]["replicatedJobs"]
     pod = jobs[1]["template"]["spec"]["template"]["spec"]
     pod["volumes"] = [{"name": "initializer", "emptyDir": {}}]
-    assert errors(given, job(**WITH_DATA)) == {("ET2139", "volume 'initializer'")}
+    assert errors(custom, job(**WITH_DATA)) == {("ET2139", "volume 'initializer'")}
 
 
 def test_a_scheme_may_be_written_in_capitals_and_something_follows_it() -> None:
@@ -1002,37 +1015,37 @@ def test_a_patch_has_a_time_and_a_manager_that_the_server_can_read(patch: Any) -
 
 
 def test_nulls_of_a_patch_take_nothing_away() -> None:
-    given = runtime()
-    replicated(given)["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
-    made, _ = pods(given, job(runtimePatches=[patch(nodeSelector={"a": None, "c": "d"})]))
-    assert made["spec"]["nodeSelector"] == {"a": "b", "c": "d"}
+    custom = runtime()
+    replicated(custom)["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
+    patched, _ = pods(custom, job(runtimePatches=[patch(nodeSelector={"a": None, "c": "d"})]))
+    assert patched["spec"]["nodeSelector"] == {"a": "b", "c": "d"}
 
 
 def test_an_empty_list_takes_the_command_of_the_runtime_away() -> None:
-    given = runtime()
-    main(given)["args"] = ["x"]
-    assert "args" not in pods(given, job(trainer={"args": []}))[0]["spec"]["containers"][0]
-    found = pods(given, job(trainer={"command": []}))[0]["spec"]["containers"][0]
-    assert (found.get("command"), found["args"]) == (None, ["x"])
+    custom = runtime()
+    main(custom)["args"] = ["x"]
+    assert "args" not in pods(custom, job(trainer={"args": []}))[0]["spec"]["containers"][0]
+    container = pods(custom, job(trainer={"command": []}))[0]["spec"]["containers"][0]
+    assert (container.get("command"), container["args"]) == (None, ["x"])
 
 
 def test_an_empty_address_takes_the_place_of_the_runtimes() -> None:
-    given = with_data()
-    data = given["spec"]["template"]["spec"]["replicatedJobs"][0]
+    custom = with_data()
+    data = custom["spec"]["template"]["spec"]["replicatedJobs"][0]
     [container] = data["template"]["spec"]["template"]["spec"]["containers"]
     container["env"] = [{"name": "STORAGE_URI", "value": "hf://c/d"}]
-    found = named(pods(given, job(initializer={"dataset": {"storageUri": ""}})))
-    assert variables(found["t-dataset-initializer-0-0"])["STORAGE_URI"] == ""
+    by_name = named(pods(custom, job(initializer={"dataset": {"storageUri": ""}})))
+    assert variables(by_name["t-dataset-initializer-0-0"])["STORAGE_URI"] == ""
 
 
 @pytest.mark.parametrize("field", ["labels", "annotations"])
 def test_metadata_of_what_is_not_made_must_be_metadata(field: str) -> None:
-    given = runtime()
-    given["spec"]["template"]["metadata"] = {field: {"a b": "c"}}
-    assert {code for code, _ in errors(given, job())} == {"ET2009"}
+    custom = runtime()
+    custom["spec"]["template"]["metadata"] = {field: {"a b": "c"}}
+    assert {code for code, _ in errors(custom, job())} == {"ET2009"}
 
 
 def test_a_request_of_no_processor_is_none() -> None:
     amounts = {"requests": {"cpu": 0}, "limits": {"cpu": 4}}
-    found = pods(runtime(), job(trainer={"resourcesPerNode": amounts}))[0]
-    assert variables(found)["PET_NPROC_PER_NODE"] == "4"
+    pod = pods(runtime(), job(trainer={"resourcesPerNode": amounts}))[0]
+    assert variables(pod)["PET_NPROC_PER_NODE"] == "4"

@@ -20,11 +20,11 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from paths(inner, (*path, key))
 
 
-def rich(given: dict[str, Any]) -> dict[str, Any]:
+def rich(value: dict[str, Any]) -> dict[str, Any]:
     """A runtime whose Pod templates have all that a merge looks at."""
     topology = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "topology.kubernetes.io/zone"}
-    given["spec"]["template"]["metadata"] = {"annotations": topology}
-    for replicated in given["spec"]["template"]["spec"]["replicatedJobs"]:
+    value["spec"]["template"]["metadata"] = {"annotations": topology}
+    for replicated in value["spec"]["template"]["spec"]["replicatedJobs"]:
         pod = replicated["template"]["spec"]["template"]["spec"]
         pod["volumes"] = [{"name": "v", "emptyDir": {}}]
         env = [{"name": "A", "value": "b"}]
@@ -41,10 +41,10 @@ def rich(given: dict[str, Any]) -> dict[str, Any]:
         required = {"requiredDuringSchedulingIgnoredDuringExecution": []}
         pod["affinity"] = {"podAffinity": required}
         replicated["template"]["spec"]["template"]["metadata"] = {"labels": {"a": "b"}}
-    return given
+    return value
 
 
-def asked(*, fetches: bool) -> dict[str, Any]:
+def detailed_job(*, fetches: bool) -> dict[str, Any]:
     data = {"storageUri": "hf://a/b", "env": [{"name": "Z", "value": "1"}]}
     change = patch(
         volumes=[{"name": "n", "emptyDir": {}}],
@@ -72,8 +72,8 @@ def changed(value: dict[str, Any], choice: random.Random) -> None:
 def test_whatever_is_wrong_is_told(seed: int) -> None:
     choice = random.Random(seed)
     for make in (runtime, mpi, with_data):
-        given, wanted = rich(make()), asked(fetches=make is with_data)
+        custom, wanted = rich(make()), detailed_job(fetches=make is with_data)
         for _ in range(choice.choice([1, 1, 2])):
-            changed(choice.choice([given, given, wanted]), choice)
-        compilation = etcompile.compile([given, wanted])
+            changed(choice.choice([custom, custom, wanted]), choice)
+        compilation = etcompile.compile([custom, wanted])
         assert compilation.ok or compilation.diagnostics

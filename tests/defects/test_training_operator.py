@@ -112,13 +112,13 @@ def test_training_operator_06_every_port_has_a_name_its_protocol_and_its_order(k
         {"containerPort": 4791, "protocol": "UDP"},
         {"name": "metrics", "containerPort": 9100},
     ]
-    given = ports(with_worker(kind, ports=declared))
-    assert given[:3] == [
+    rendered = ports(with_worker(kind, ports=declared))
+    assert rendered[:3] == [
         {"name": "port-8080", "port": 8080},
         {"name": "port-4791-udp", "port": 4791, "protocol": "UDP"},
         {"name": "metrics", "port": 9100},
     ]
-    assert len(given) == 4
+    assert len(rendered) == 4
 
 
 def test_training_operator_06_a_name_that_two_ports_have_is_refused() -> None:
@@ -128,8 +128,8 @@ def test_training_operator_06_a_name_that_two_ports_have_is_refused() -> None:
 
 def test_training_operator_06_a_made_up_name_is_not_one_that_is_there() -> None:
     declared = [{"name": "port-80", "containerPort": 81}, {"containerPort": 80}]
-    given = ports(job("JAXJob", {"Worker": replicas("JAXJob", 1, ports=declared)}))
-    assert [port["name"] for port in given] == ["port-80", "port-80-0", "jaxjob-port"]
+    rendered = ports(job("JAXJob", {"Worker": replicas("JAXJob", 1, ports=declared)}))
+    assert [port["name"] for port in rendered] == ["port-80", "port-80-0", "jaxjob-port"]
 
 
 def test_training_operator_06_the_own_port_is_not_added_beside_one_of_its_number() -> None:
@@ -211,18 +211,18 @@ def test_training_operator_16_the_gangs_resources_are_those_of_roles_in_order(ki
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_operator_17_limits_count_where_there_is_no_request(kind: str) -> None:
     resources = {"requests": {"cpu": 1}, "limits": {"cpu": 2, "nvidia.com/gpu": 1}}
-    found = gang_of(with_worker(kind, resources=resources))["minResources"]
-    assert found["nvidia.com/gpu"] == "2"
-    assert found["cpu"] == "2"
+    minimum = gang_of(with_worker(kind, resources=resources))["minResources"]
+    assert minimum["nvidia.com/gpu"] == "2"
+    assert minimum["cpu"] == "2"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_operator_19_a_field_that_the_scheduler_cannot_use_is_told_of(kind: str) -> None:
     policy = {"schedulingPolicy": {"queue": "a", "scheduleTimeoutSeconds": 5}}
-    told = warnings(
+    codes = warnings(
         job(kind, runPolicy=policy), namespace="ml", settings=Settings(gang="coscheduling")
     )
-    assert told.count("ET2092") == 1
+    assert codes.count("ET2092") == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -499,11 +499,11 @@ def test_torchrun_reads_what_the_pods_say(
     for name, text in env(pod(value, "worker-1")).items():
         monkeypatch.setenv(name, text)
     config, _, _ = torchrun.config_from_args(torchrun.parse_args(["train.py"]))
-    found = {name: getattr(config, name) for name in understood}
-    found["rdzv_configs"] = dict(config.rdzv_configs)
+    read = {name: getattr(config, name) for name in understood}
+    read["rdzv_configs"] = dict(config.rdzv_configs)
     if understood["rdzv_backend"] == "static":
-        assert found["rdzv_configs"]["rank"] == 1
-    assert {name: found[name] for name in understood} == understood
+        assert read["rdzv_configs"]["rank"] == 1
+    assert {name: read[name] for name in understood} == understood
 
 
 def test_training_operator_33_torchrun_reads_standalone(

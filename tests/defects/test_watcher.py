@@ -279,11 +279,11 @@ def test_et_operator_44_events_say_what_they_are_about() -> None:
     world.wait(100)
     world.succeed("mnist-launcher")
     world.settle()
-    told = {one.reason: one for one in world.of(EmitEvent)}
-    assert {"PodLost", "WorkerLeaves", "JobSucceeded"} == set(told)
-    assert told["PodLost"].warning
-    assert not told["JobSucceeded"].warning
-    assert all(one.message for one in told.values())
+    events = {one.reason: one for one in world.of(EmitEvent)}
+    assert {"PodLost", "WorkerLeaves", "JobSucceeded"} == set(events)
+    assert events["PodLost"].warning
+    assert not events["JobSucceeded"].warning
+    assert all(one.message for one in events.values())
 
 
 def test_et_operator_45_no_secret_can_be_read() -> None:

@@ -16,10 +16,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def _documents() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(EXAMPLES.glob("*/*/*.yaml")):
-        given = [document for document in yaml.safe_load_all(path.read_text()) if document]
-        if any(document["kind"] == "TrainJob" for document in given):
-            given = _with_runtimes(path.parent)
-        for document in given:
+        documents = [document for document in yaml.safe_load_all(path.read_text()) if document]
+        if any(document["kind"] == "TrainJob" for document in documents):
+            documents = _with_runtimes(path.parent)
+        for document in documents:
             kind = frontends.find(document["apiVersion"], document["kind"])
             if kind and [*kind.templates_of(document)]:
                 yield "/".join(path.parts[-3:-1]), document
@@ -38,16 +38,16 @@ JOBS = dict(_documents())
 
 def changed(job: dict[str, Any], change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     """A copy of a job, with a change made to each of its Pod templates."""
-    made = copy.deepcopy(job)
-    for template in templates(made):
+    copied = copy.deepcopy(job)
+    for template in templates(copied):
         change(template)
-    return made
+    return copied
 
 
 def compiled(job: dict[str, Any], **options: Any) -> Compilation:
     """The compilation of a job that must be accepted, whose runtime is a document of its own."""
-    given = {key: value for key, value in job.items() if key != "runtime"}
-    return specs.compiled(*(one for one in (given, job.get("runtime")) if one), **options)
+    plain_job = {key: value for key, value in job.items() if key != "runtime"}
+    return specs.compiled(*(one for one in (plain_job, job.get("runtime")) if one), **options)
 
 
 def templates(job: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -26,15 +26,15 @@ def config_map(size: int, text: str = "a") -> dict[str, Any]:
     return value
 
 
-def told(*documents: Any, profiles: Any = (), **options: Any) -> list[str]:
+def messages(*documents: Any, profiles: Any = (), **options: Any) -> list[str]:
     settings = Settings(profiles=profiles, **options)
-    found = etcompile.compile(list(documents), Options(settings=settings)).diagnostics
-    return [f"{one.code} {one.message}" for one in found if one.code in ("ET2095", "ET2096")]
+    diagnostics = etcompile.compile(list(documents), Options(settings=settings)).diagnostics
+    return [f"{one.code} {one.message}" for one in diagnostics if one.code in ("ET2095", "ET2096")]
 
 
 def test_a_job_with_too_many_hosts_for_a_copy_is_told_with_its_size() -> None:
-    assert told(training_job(replicas=3000)) == []
-    [message] = told(training_job(replicas=6000))
+    assert messages(training_job(replicas=3000)) == []
+    [message] = messages(training_job(replicas=6000))
     assert message.startswith("ET2095 ConfigMap 'mnist-config' of job 'mnist'")
     config = by_name(compiled(training_job(replicas=6000)))["ConfigMap", "mnist-config"]
     size = len(json.dumps(config, separators=(",", ":")))
@@ -52,7 +52,7 @@ def test_every_object_is_held_against_the_limit_not_only_the_config() -> None:
         "metadata": {"name": name, "namespace": "ml"},
         "spec": {"mpiReplicaSpecs": {"Launcher": role, "Worker": {**role, "replicas": 6000}}},
     }
-    kinds = {message.split()[1] for message in told(job)}
+    kinds = {message.split()[1] for message in messages(job)}
     assert kinds >= {"ConfigMap", "Role"}
 
 
@@ -61,8 +61,8 @@ def test_an_object_that_is_passed_through_is_measured_too(kind: str) -> None:
     large = {**config_map(LIMIT + 1), "kind": kind}
     if kind == "CronTab":
         large["apiVersion"] = "stable.example.com/v1"
-    assert told({**large, "data": {"text": "a"}}) == []
-    assert [one[:6] for one in told(large)] == ["ET2095"]
+    assert messages({**large, "data": {"text": "a"}}) == []
+    assert [one[:6] for one in messages(large)] == ["ET2095"]
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_an_object_that_is_passed_through_is_measured_too(kind: str) -> None:
     [((), True), (("plain",), True), (("kpt",), True), (("flux",), False), (("argocd",), False)],
 )
 def test_it_is_told_to_those_whose_tool_may_keep_a_copy(profiles: Any, telling: bool) -> None:
-    assert bool(told(training_job(replicas=6000), profiles=profiles)) is telling
+    assert bool(messages(training_job(replicas=6000), profiles=profiles)) is telling
 
 
 def test_argo_cd_and_kapp_are_told_to_keep_no_copy_of_what_is_too_large() -> None:
     settings = Settings(profiles=("argocd", "kapp"))
     for count, large in ((20, False), (6000, True)):
-        made = by_name(compiled(training_job(replicas=count), settings=settings))
-        annotations = made["ConfigMap", "mnist-config"]["metadata"]["annotations"]
+        objects = by_name(compiled(training_job(replicas=count), settings=settings))
+        annotations = objects["ConfigMap", "mnist-config"]["metadata"]["annotations"]
         options = annotations.get("argocd.argoproj.io/sync-options", "")
         assert ("ServerSideApply=true" in options) is large
         assert ("kapp.k14s.io/disable-original" in annotations) is large
-        pod = made["Pod", "mnist-worker-0"]["metadata"]["annotations"]
+        pod = objects["Pod", "mnist-worker-0"]["metadata"]["annotations"]
         assert "argocd.argoproj.io/sync-options" not in pod
 
 
@@ -92,7 +92,7 @@ def test_an_object_that_etcd_does_not_take_is_refused() -> None:
         "metadata": {"name": "big", "namespace": "ml"},
         "spec": {"text": "a" * (1536 * 1024 + 1)},
     }
-    assert [one[:6] for one in told(value)] == ["ET2096"]
+    assert [one[:6] for one in messages(value)] == ["ET2096"]
 
 
 def test_the_sizes_of_all_replicas_are_known_from_a_few() -> None:
@@ -100,5 +100,5 @@ def test_the_sizes_of_all_replicas_are_known_from_a_few() -> None:
     job = training_job(replicas=50)
     main = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"][0]
     main["env"] = [{"name": f"V{n}", "value": "x" * 100_000} for n in range(3)]
-    pods = [one for one in told(job) if "Pod" in one.split()[1]]
+    pods = [one for one in messages(job) if "Pod" in one.split()[1]]
     assert 1 <= len(pods) <= 2

@@ -15,8 +15,8 @@ MPIRUN = ["mpirun", "-np", "2", "hostname"]
 
 def mpi_job(worker: dict[str, Any], launcher: dict[str, Any], **annotations: str) -> Any:
     def role(container: dict[str, Any], **more: Any) -> dict[str, Any]:
-        own = {"name": "main", "image": "mpi:5", **container}
-        return {"template": {"spec": {"containers": [own]}}, **more}
+        main = {"name": "main", "image": "mpi:5", **container}
+        return {"template": {"spec": {"containers": [main]}}, **more}
 
     return {
         "apiVersion": "kubeflow.org/v2beta1",
@@ -44,13 +44,13 @@ def gate_port(job: Any) -> str | None:
         for (kind, name), value in by_name(compiled(job)).items()
         if kind == "ConfigMap" and name == "mnist-config"
     )
-    found = re.search(r"^ *port=(\d+)$", script, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(r"^ *port=(\d+)$", script, re.MULTILINE)
+    return match[1] if match else None
 
 
 def disagreements(job: Any) -> list[str]:
-    found = etcompile.compile([job], Options()).diagnostics
-    return [one.message for one in found if one.code == "ET2094"]
+    diagnostics = etcompile.compile([job], Options()).diagnostics
+    return [one.message for one in diagnostics if one.code == "ET2094"]
 
 
 jobs = pytest.mark.parametrize("job", [mpi_job, et_job])
@@ -87,9 +87,9 @@ LISTENS = {
 @jobs
 @pytest.mark.parametrize("worker", LISTENS.values(), ids=LISTENS)
 def test_the_gate_tries_the_port_of_the_workers(job, worker) -> None:
-    made = job(worker, {"command": MPIRUN})
-    assert gate_port(made) == "2022"
-    assert disagreements(made) == []
+    mpi = job(worker, {"command": MPIRUN})
+    assert gate_port(mpi) == "2022"
+    assert disagreements(mpi) == []
 
 
 CONNECTS = {
@@ -111,9 +111,9 @@ CONNECTS = {
 @pytest.mark.parametrize("command", CONNECTS.values(), ids=CONNECTS)
 def test_the_gate_tries_the_port_to_which_the_launcher_connects(job, command) -> None:
     for worker in ({}, {"command": SSHD}, {"command": ["/usr/sbin/sshd", "-p", "2022", "-De"]}):
-        made = job(worker, {"command": command})
-        assert gate_port(made) == "2022"
-        assert disagreements(made) == []
+        mpi = job(worker, {"command": command})
+        assert gate_port(mpi) == "2022"
+        assert disagreements(mpi) == []
 
 
 @jobs
@@ -128,17 +128,17 @@ def test_a_variable_of_the_launcher_says_it_too(job, name) -> None:
 @pytest.mark.parametrize("worker", [{}, {"ports": [{"name": "metrics", "containerPort": 9100}]}])
 def test_a_job_that_says_nothing_leaves_it_to_the_image(worker) -> None:
     assert gate_port(mpi_job(worker, {"command": MPIRUN})) is None
-    own = {**worker, "command": SSHD}
-    assert gate_port(mpi_job(own, {"command": ["mpirun", "train", "-p", "9"]})) is None
+    with_sshd = {**worker, "command": SSHD}
+    assert gate_port(mpi_job(with_sshd, {"command": ["mpirun", "train", "-p", "9"]})) is None
     assert gate_port(et_job(worker, {"command": MPIRUN})) == "22"
 
 
 def test_the_sshd_of_etcompile_listens_where_the_launcher_connects_to() -> None:
     command = ["mpirun", "-mca", "plm_rsh_args", "-p 2022", "hostname"]
     for job in (mpi_job({}, {"command": command}), et_job({}, {"command": command})):
-        made = by_name(compiled(job))
-        assert "-p 2022" in made["ConfigMap", "mnist-config"]["data"]["worker.sh"]
-        (main,) = made["Pod", "mnist-worker-0"]["spec"]["containers"]
+        objects = by_name(compiled(job))
+        assert "-p 2022" in objects["ConfigMap", "mnist-config"]["data"]["worker.sh"]
+        (main,) = objects["Pod", "mnist-worker-0"]["spec"]["containers"]
         assert main["readinessProbe"]["tcpSocket"] == {"port": 2022}
 
 
@@ -167,13 +167,13 @@ def test_a_port_that_is_only_exposed_does_not_move_the_sshd_of_etcompile() -> No
 def test_ports_that_differ_are_named_with_the_annotation_that_decides(
     job, worker, launcher, port
 ) -> None:
-    made = job(worker, {"command": launcher})
-    assert gate_port(made) == port
-    (message,) = disagreements(made)
+    document = job(worker, {"command": launcher})
+    assert gate_port(document) == port
+    (message,) = disagreements(document)
     assert "2222" in message
-    (told,) = (d for d in compiled(made).diagnostics if d.code == "ET2094")
-    assert "etcompile.dev/ssh-port" in told.hint
-    assert f"waits for port {port}" in told.hint
+    (diagnostic,) = (d for d in compiled(document).diagnostics if d.code == "ET2094")
+    assert "etcompile.dev/ssh-port" in diagnostic.hint
+    assert f"waits for port {port}" in diagnostic.hint
     decided = job(worker, {"command": launcher}, **{"etcompile.dev/ssh-port": "2200"})
     assert gate_port(decided) == "2200"
     assert disagreements(decided) == []
@@ -181,14 +181,14 @@ def test_ports_that_differ_are_named_with_the_annotation_that_decides(
 
 def test_of_several_ports_of_sshd_the_launchers_counts() -> None:
     worker = {"command": ["sshd", "-D", "-p", "22", "-p", "2022"]}
-    made = mpi_job(worker, {"command": CONNECTS["horovodrun"]})
-    assert gate_port(made) == "2022"
-    assert disagreements(made) == []
+    document = mpi_job(worker, {"command": CONNECTS["horovodrun"]})
+    assert gate_port(document) == "2022"
+    assert disagreements(document) == []
 
 
 @jobs
 @pytest.mark.parametrize("port", ["0", "65536", "ssh", "-1"])
 def test_an_annotation_that_is_no_port_is_refused(job, port) -> None:
-    made = job({}, {"command": MPIRUN}, **{"etcompile.dev/ssh-port": port})
-    codes = [one.code for one in etcompile.compile([made], Options()).diagnostics]
+    document = job({}, {"command": MPIRUN}, **{"etcompile.dev/ssh-port": port})
+    codes = [one.code for one in etcompile.compile([document], Options()).diagnostics]
     assert "ET2050" in codes

@@ -23,7 +23,7 @@ RECOMMENDED = {
     "team": "nlp",
 }
 UNBUFFERED = "PYTHONUNBUFFERED"
-OWN = ("etcompile.dev/job", "etcompile.dev/role", "etcompile.dev/index", "etcompile.dev/run")
+OURS = ("etcompile.dev/job", "etcompile.dev/role", "etcompile.dev/index", "etcompile.dev/run")
 each_job = pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 
 
@@ -45,11 +45,11 @@ def role(pod: dict[str, Any]) -> str:
 )
 def test_a_template_keeps_its_labels_in_every_pod(job, options) -> None:
     settings = {"kubernetes_version": "1.34", **options}
-    given = changed(job, labelled(RECOMMENDED))
-    made = compiled(given, settings=Settings(**settings)).objects
-    found = [pod["metadata"]["labels"] for pod in pod_templates(made)]
-    assert found
-    for labels in found:
+    document = changed(job, labelled(RECOMMENDED))
+    objects = compiled(document, settings=Settings(**settings)).objects
+    all_labels = [pod["metadata"]["labels"] for pod in pod_templates(objects)]
+    assert all_labels
+    for labels in all_labels:
         # The master of DLRover has a template of its own where the job gives none.
         if labels["etcompile.dev/role"] != "dlrover-master":
             assert RECOMMENDED.items() <= labels.items()
@@ -78,8 +78,8 @@ def test_nothing_selects_by_a_label_that_a_template_may_own(job, gang) -> None:
                 yield from selectors(inner)
 
     settings = Settings(gang=gang, kubernetes_version="1.34")
-    made = compiled(job, settings=settings).objects
-    assert "app.kubernetes.io/" not in json.dumps(list(selectors(list(made))))
+    objects = compiled(job, settings=settings).objects
+    assert "app.kubernetes.io/" not in json.dumps(list(selectors(list(objects))))
 
 
 @each_job
@@ -94,15 +94,15 @@ def test_every_identity_label_of_a_template_that_is_overwritten_is_told(job) -> 
         for key in pod["metadata"]["labels"]
         if not key.startswith("app.kubernetes.io/")
     }
-    given = dict.fromkeys((*identities, *OWN), "mine")
-    compilation = compiled(changed(job, labelled(given)))
-    told = " ".join(d.message for d in compilation.diagnostics if d.code == "ET2042")
+    labels = dict.fromkeys((*identities, *OURS), "mine")
+    compilation = compiled(changed(job, labelled(labels)))
+    messages = " ".join(d.message for d in compilation.diagnostics if d.code == "ET2042")
     for pod in pod_templates(compilation.objects):
-        for key in given:
+        for key in labels:
             if role(pod) != "dlrover-master" and pod["metadata"]["labels"].get(key) != "mine":
-                assert f"label '{key}'" in told
-    for key in OWN:
-        assert f"label '{key}'" in told
+                assert f"label '{key}'" in messages
+    for key in OURS:
+        assert f"label '{key}'" in messages
 
 
 def test_the_label_of_an_index_that_a_launcher_has_not_is_dropped() -> None:
@@ -162,19 +162,21 @@ def test_a_host_name_that_does_not_arrive_is_told(job) -> None:
     result = compiled(changed(job, named))
     assert result.ok
     pods = [pod for pod in pod_templates(result.objects) if role(pod) != "dlrover-master"]
-    for field, given in (("hostname", "lead"), ("subdomain", "mine")):
-        lost = any(pod["spec"].get(field) != given for pod in pods)
-        told = any(f"{field} '{given}' is overwritten" in one.message for one in result.diagnostics)
-        assert told == lost
+    for field, value in (("hostname", "lead"), ("subdomain", "mine")):
+        lost = any(pod["spec"].get(field) != value for pod in pods)
+        reported = any(
+            f"{field} '{value}' is overwritten" in one.message for one in result.diagnostics
+        )
+        assert reported == lost
 
 
 @each_job
 def test_python_writes_at_once_in_every_kind_unless_the_template_says_otherwise(job) -> None:
-    def own(template: dict[str, Any]) -> None:
+    def set_variable(template: dict[str, Any]) -> None:
         for container in template["spec"]["containers"]:
             container["env"] = [{"name": "PYTHONUNBUFFERED", "value": ""}]
 
-    for wanted, document in (("1", job), ("", changed(job, own))):
+    for wanted, document in (("1", job), ("", changed(job, set_variable))):
         for pod in pod_templates(compiled(document).objects):
             every = [c.get("env", []) for c in pod["spec"]["containers"]]
             values = [e.get("value") for env in every for e in env if e["name"] == UNBUFFERED]

@@ -17,8 +17,8 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 def template(value: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = replicated(value)["template"]["spec"]["template"]
-    return found
+    result: dict[str, Any] = replicated(value)["template"]["spec"]["template"]
+    return result
 
 
 def compiled(value: dict[str, Any], **settings: Any) -> etcompile.Compilation:
@@ -29,12 +29,12 @@ def compiled(value: dict[str, Any], **settings: Any) -> etcompile.Compilation:
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_a_template_keeps_its_labels_in_every_pod(settings: dict[str, Any]) -> None:
-    given = runtime()
+    custom = runtime()
     labels = {"team": "vision", "app.kubernetes.io/name": "mine"}
-    template(given)["metadata"] = {"labels": labels}
-    found = [v for v in compiled(given, **settings).objects if v["kind"] == "Pod"]
-    assert len(found) == 2
-    for pod in found:
+    template(custom)["metadata"] = {"labels": labels}
+    pods = [v for v in compiled(custom, **settings).objects if v["kind"] == "Pod"]
+    assert len(pods) == 2
+    for pod in pods:
         assert pod["metadata"]["labels"].items() >= labels.items()
 
 
@@ -42,44 +42,44 @@ def test_a_template_keeps_its_labels_in_every_pod(settings: dict[str, Any]) -> N
     "label", ["jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-completion-index"]
 )
 def test_an_identity_label_that_is_overwritten_is_told(label: str) -> None:
-    given = runtime()
-    template(given)["metadata"] = {"labels": {label: "mine"}}
-    assert "ET2042" in [told.code for told in compiled(given).diagnostics]
+    custom = runtime()
+    template(custom)["metadata"] = {"labels": {label: "mine"}}
+    assert "ET2042" in [one.code for one in compiled(custom).diagnostics]
 
 
 @pytest.mark.parametrize("field", ["hostname", "subdomain"])
 def test_a_host_name_that_does_not_arrive_is_told(field: str) -> None:
-    given = runtime()
-    template(given)["spec"][field] = "mine"
-    assert "ET2042" in [told.code for told in compiled(given).diagnostics]
+    custom = runtime()
+    template(custom)["spec"][field] = "mine"
+    assert "ET2042" in [one.code for one in compiled(custom).diagnostics]
 
 
 def test_a_variable_of_the_job_takes_the_place_of_the_runtimes() -> None:
-    given = runtime()
-    main(given)["env"] = [
+    custom = runtime()
+    main(custom)["env"] = [
         {"name": "A", "value": "runtime"},
         {"name": "PET_NNODES", "value": "99"},
         {"name": "B", "value": "$(A)-x"},
     ]
     env = [{"name": "C", "value": "new"}, {"name": "A", "value": "job"}]
-    found = variables(pods(given, job(trainer={"env": env}))[0])
+    found = variables(pods(custom, job(trainer={"env": env}))[0])
     assert [*found][:4] == ["A", "PET_NNODES", "B", "C"]
     assert (found["A"], found["PET_NNODES"], found["B"]) == ("job", "2", "$(A)-x")
 
 
 def test_a_run_keeps_its_host_names() -> None:
-    found = [v for v in compiled(runtime(), run="a1").objects if v["kind"] == "Pod"]
-    assert [pod["spec"]["hostname"] for pod in found] == ["t-node-0-0", "t-node-0-1"]
-    assert {variables(pod)["PET_MASTER_ADDR"] for pod in found} == {"t-node-0-0.t"}
+    pods = [v for v in compiled(runtime(), run="a1").objects if v["kind"] == "Pod"]
+    assert [pod["spec"]["hostname"] for pod in pods] == ["t-node-0-0", "t-node-0-1"]
+    assert {variables(pod)["PET_MASTER_ADDR"] for pod in pods} == {"t-node-0-0.t"}
 
 
 def test_the_watcher_makes_the_same_pods_of_the_stored_job() -> None:
     from etcompile.backend import lower_pods
     from etcompile.compiler.stored import read_text
 
-    made = compiled(runtime())
-    [config] = [v for v in made.objects if v["kind"] == "ConfigMap"]
+    compilation = compiled(runtime())
+    [config] = [v for v in compilation.objects if v["kind"] == "ConfigMap"]
     stored = read_text(config["data"]["job.yaml"])
     [role] = stored.job.roles
     again = lower_pods(stored.job, role.name, role.members, stored.settings)
-    assert [dict(pod) for pod in again] == [v for v in made.objects if v["kind"] == "Pod"]
+    assert [dict(pod) for pod in again] == [v for v in compilation.objects if v["kind"] == "Pod"]

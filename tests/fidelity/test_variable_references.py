@@ -29,9 +29,9 @@ def plain(*names: str) -> st.SearchStrategy[list[dict[str, Any]]]:
     """Variables of a job: those that refer to others refer to the job's own."""
     chosen = st.lists(st.sampled_from(names), unique=True)
     return chosen.map(
-        lambda found: [
-            {"name": name, "value": "".join(f"$({one})" for one in found[:place]) or name.lower()}
-            for place, name in enumerate(found)
+        lambda names: [
+            {"name": name, "value": "".join(f"$({one})" for one in names[:place]) or name.lower()}
+            for place, name in enumerate(names)
         ]
     )
 
@@ -42,26 +42,26 @@ def entries(*names: str) -> st.SearchStrategy[list[dict[str, Any]]]:
         return written | st.just({"name": name, "valueFrom": SECRET}) | st.just({"name": name})
 
     chosen = st.lists(st.sampled_from(names), unique=True)
-    return chosen.flatmap(lambda found: st.tuples(*map(entry, found)).map(list))
+    return chosen.flatmap(lambda names: st.tuples(*map(entry, names)).map(list))
 
 
 @examples(500)
 @given(template=entries(*NAMES), job=plain(*NAMES), brought=st.sets(st.sampled_from(NAMES)))
 def test_each_name_once_comes_to_what_the_appended_list_comes_to(template, job, brought) -> None:
     before = {name: f"from-{name}" for name in brought}
-    made = merged_variables(template, job)
-    names = [entry["name"] for entry in made]
+    merged = merged_variables(template, job)
+    names = [entry["name"] for entry in merged]
     assert len(names) == len(set(names))
-    assert shared(environment(made, before)) == environment([*template, *job], before)
+    assert shared(environment(merged, before)) == environment([*template, *job], before)
 
 
-def shared(found: dict[str, str]) -> dict[str, str]:
+def shared(variables: dict[str, str]) -> dict[str, str]:
     """The variables that are not there for other variables only."""
-    return {k: v for k, v in found.items() if not k.startswith("ETCOMPILE_TEMPLATE_")}
+    return {k: v for k, v in variables.items() if not k.startswith("ETCOMPILE_TEMPLATE_")}
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("$(A)", "1"),
         ("$$(A)", "$(A)"),
@@ -71,8 +71,8 @@ def shared(found: dict[str, str]) -> dict[str, str]:
         ("$(A", "$(A"),
     ],
 )
-def test_the_rule_that_this_is_held_against_is_the_kubelets(text: str, found: str) -> None:
-    assert expanded(text, {"A": "1"}) == found
+def test_the_rule_that_this_is_held_against_is_the_kubelets(text: str, expected: str) -> None:
+    assert expanded(text, {"A": "1"}) == expected
 
 
 def test_a_text_takes_the_place_of_a_reference_to_it() -> None:
@@ -127,8 +127,8 @@ def test_every_kind_resolves_as_with_the_appended_list(job, data) -> None:
             container["env"] = copy.deepcopy(env)
 
     compilation = compiled(changed(job, with_env))
-    told = " ".join(d.message for d in compilation.diagnostics if d.code == "ET2042")
-    overridden = {name for name in chosen if f"variable '{name}'" in told}
+    messages = " ".join(d.message for d in compilation.diagnostics if d.code == "ET2042")
+    overridden = {name for name in chosen if f"variable '{name}'" in messages}
     for before, after in zip(bare_pods, pod_templates(compilation.objects), strict=True):
         if after["metadata"]["labels"]["etcompile.dev/role"] == "dlrover-master":
             continue

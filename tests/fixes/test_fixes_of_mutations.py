@@ -112,9 +112,9 @@ def spliced(text, start, end, new):
 def mistaken(text, rng):
     """The text with one more mistake; itself if this sort of mistake finds no place in it."""
     sort = rng.choice((misnamed, misnamed, miscased, quoted, unquoted))
-    found = [entry for entry in entries(text) if entry.key is not None]
-    rng.shuffle(found)
-    return next((made for entry in found if (made := sort(text, entry, rng))), text)
+    keys = [entry for entry in entries(text) if entry.key is not None]
+    rng.shuffle(keys)
+    return next((mistake for entry in keys if (mistake := sort(text, entry, rng))), text)
 
 
 def misnamed(text, entry, rng):
@@ -197,8 +197,8 @@ def one(seed, folder):
     file.write_text(text, "utf-8", newline=newline)
     changed, check = corrected(file)
     assert changed, f"seed {seed}: nothing is corrected\n{text}"
-    [made] = changed
-    after = made.after.decode()
+    [file_fix] = changed
+    after = file_fix.after.decode()
     assert after.count("\r\n") == (after.count("\n") if newline == "\r\n" else 0)
     after = after.replace("\r\n", "\n")
     assert values(after) == values(original), f"seed {seed}"
@@ -206,22 +206,22 @@ def one(seed, folder):
     before, now = text.splitlines(), after.splitlines()
     assert len(before) == len(now)
     differ = {n for n, pair in enumerate(zip(before, now, strict=True), 1) if len({*pair}) > 1}
-    assert differ <= {d.location.line for d in made.fixed}, f"seed {seed}"
-    with access.instead_of({str(file): made.after}):
+    assert differ <= {d.location.line for d in file_fix.fixed}, f"seed {seed}"
+    with access.instead_of({str(file): file_fix.after}):
         left = check()
-        assert not {d.code for d in left} & {d.code for d in made.fixed if d.code != "ET2044"}
+        assert not {d.code for d in left} & {d.code for d in file_fix.fixed if d.code != "ET2044"}
         assert not any(d.fix for d in with_edits(left))
         assert fixed_files(check) == ()
-    return len(made.fixed)
+    return len(file_fix.fixed)
 
 
 def test_mistakes_in_real_files_are_corrected(tmp_path):
-    found = [one(seed, tmp_path) for seed in range(_SHARD)]
-    assert sum(count > 0 for count in found) > _SHARD * 0.7
+    counts = [one(seed, tmp_path) for seed in range(_SHARD)]
+    assert sum(count > 0 for count in counts) > _SHARD * 0.7
 
 
 @pytest.mark.programs
 @pytest.mark.parametrize("shard", range(1, 23))
 def test_mistakes_in_two_thousand_real_files_are_corrected(shard, tmp_path):
-    found = [one(shard * _SHARD + seed, tmp_path) for seed in range(_SHARD)]
-    assert sum(count > 0 for count in found) > _SHARD * 0.7
+    counts = [one(shard * _SHARD + seed, tmp_path) for seed in range(_SHARD)]
+    assert sum(count > 0 for count in counts) > _SHARD * 0.7

@@ -29,9 +29,9 @@ def read(command: str, workers: int = 4, **env: str) -> Rendezvous | None:
     ],
 )
 def test_it_is_read_where_it_is_written(command: str, sizes: tuple[int, int, int]) -> None:
-    found = read(command)
-    assert found is not None
-    assert (found.minimum, found.maximum, found.unit) == sizes
+    rendezvous = read(command)
+    assert rendezvous is not None
+    assert (rendezvous.minimum, rendezvous.maximum, rendezvous.unit) == sizes
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,10 @@ def test_torchs_variable_stands_in_for_the_flag() -> None:
 
 
 def test_its_times_are_those_of_rdzv_conf() -> None:
-    found = read("dlrover-run --nnodes=2 --rdzv_conf join_timeout=120,lastcall_timeout=30 train.py")
-    assert found == Rendezvous(2, 2, 1, 30, 120)
+    rendezvous = read(
+        "dlrover-run --nnodes=2 --rdzv_conf join_timeout=120,lastcall_timeout=30 train.py"
+    )
+    assert rendezvous == Rendezvous(2, 2, 1, 30, 120)
 
 
 def worker(command: str, count: int = 2) -> dict[str, Any]:

@@ -22,8 +22,8 @@ def env(value: dict[str, Any], **options: Any) -> dict[str, Any]:
 
 
 def masters(value: dict[str, Any], **options: Any) -> list[str]:
-    made = by_name(compiled(value, **options))
-    return [name for kind, name in made if kind == "Pod" and "master" in name]
+    objects = by_name(compiled(value, **options))
+    return [name for kind, name in objects if kind == "Pod" and "master" in name]
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_both_ends_speak_the_same_protocol() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"dlrover_version": "0.4"}])
 def test_the_stored_job_keeps_the_version(options: dict[str, Any]) -> None:
-    made = compiled(job(), **options)
-    [text] = [one["data"]["job.yaml"] for one in made.objects if one["kind"] == "ConfigMap"]
+    compilation = compiled(job(), **options)
+    [text] = [one["data"]["job.yaml"] for one in compilation.objects if one["kind"] == "ConfigMap"]
     stored, _ = read_stored(yaml.safe_load(text))
     said = "0.6" if not options else "0.4"
     assert stored.document["metadata"]["annotations"][VERSION] == said
@@ -86,8 +86,9 @@ def test_the_stored_job_keeps_the_version(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "codes"), [("60", []), ("1800", []), ("59", ["ET2050"]), ("half an hour", ["ET2050"])]
+    ("duration", "codes"),
+    [("60", []), ("1800", []), ("59", ["ET2050"]), ("half an hour", ["ET2050"])],
 )
-def test_how_long_a_pod_may_be_silent_is_whole_seconds(given: str, codes: list[str]) -> None:
-    annotations = {"etcompile.dev/stuck-after": given}
+def test_how_long_a_pod_may_be_silent_is_whole_seconds(duration: str, codes: list[str]) -> None:
+    annotations = {"etcompile.dev/stuck-after": duration}
     assert errors(elastic_job(annotations=annotations)) == codes

@@ -31,10 +31,10 @@ from defects.test_trainer import (
 NNODES = "etcompile.dev/nnodes"
 
 
-def elastic(given: str = "2:4", **spec: Any) -> dict[str, Any]:
-    made = job(**spec)
-    made["metadata"]["annotations"] = {NNODES: given}
-    return made
+def elastic(nodes: str = "2:4", **spec: Any) -> dict[str, Any]:
+    document = job(**spec)
+    document["metadata"]["annotations"] = {NNODES: nodes}
+    return document
 
 
 def wish(kind: str, **spec: Any) -> dict[str, Any]:
@@ -53,19 +53,19 @@ def names(*inputs: dict[str, Any]) -> list[str]:
 def test_torchrun_is_told_a_range_and_that_nodes_meet_at_the_first() -> None:
     first, second = pods(runtime(), elastic())
     for pod in (first, second):
-        told = variables(pod)
-        assert told["PET_NNODES"] == "2:4"
-        assert told["PET_RDZV_BACKEND"] == "c10d"
-        assert told["PET_RDZV_ENDPOINT"] == "t-node-0-0.t:29500"
+        env = variables(pod)
+        assert env["PET_NNODES"] == "2:4"
+        assert env["PET_RDZV_BACKEND"] == "c10d"
+        assert env["PET_RDZV_ENDPOINT"] == "t-node-0-0.t:29500"
     # torchrun finds its own name, without the Service's, in no such endpoint.
     assert variables(first)["PET_RDZV_CONF"] == "is_host=1"
     assert "PET_RDZV_CONF" not in variables(second)
 
 
 def test_without_the_annotation_nodes_are_told_what_trainer_tells_them() -> None:
-    told = variables(pods(runtime(), job())[0])
-    assert told["PET_NNODES"] == "2"
-    assert not [name for name in told if "RDZV" in name]
+    env = variables(pods(runtime(), job())[0])
+    assert env["PET_NNODES"] == "2"
+    assert not [name for name in env if "RDZV" in name]
 
 
 def test_no_pod_changes_when_others_come_or_go() -> None:
@@ -77,12 +77,12 @@ def test_no_pod_changes_when_others_come_or_go() -> None:
 
 
 def test_any_node_but_the_first_may_go() -> None:
-    given = elastic(trainer={"numNodes": 4})
+    train_job = elastic(trainer={"numNodes": 4})
     gone = wish("ScaleIn", toDelete={"podNames": ["t-node-0-1"]})
-    assert names(runtime(), given, gone) == ["t-node-0-0", "t-node-0-2", "t-node-0-3"]
+    assert names(runtime(), train_job, gone) == ["t-node-0-0", "t-node-0-2", "t-node-0-3"]
     gone = wish("ScaleIn", toDelete={"podNames": ["t-node-0-0"]})
-    found = etcompile.compile([runtime(), given, gone]).diagnostics
-    assert [one.code for one in found] == ["ET3012"]
+    diagnostics = etcompile.compile([runtime(), train_job, gone]).diagnostics
+    assert [one.code for one in diagnostics] == ["ET3012"]
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_a_number_out_of_the_range_is_refused_where_it_stands(
 ) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump_all([runtime(), elastic(trainer=trainer)]))
-    [found] = etcompile.compile([path]).diagnostics
-    assert (found.code, found.message) == (code, message)
-    assert found.location is not None
-    line = path.read_text().splitlines()[(found.location.line or 0) - 1]
+    [diagnostic] = etcompile.compile([path]).diagnostics
+    assert (diagnostic.code, diagnostic.message) == (code, message)
+    assert diagnostic.location is not None
+    line = path.read_text().splitlines()[(diagnostic.location.line or 0) - 1]
     assert line.strip() == f"numNodes: {trainer['numNodes']}"
 
 
@@ -108,9 +108,9 @@ def test_a_number_of_the_runtime_counts_too() -> None:
     assert [code for code, _ in errors(runtime(), elastic("3:4"))] == ["ET2004"]
 
 
-@pytest.mark.parametrize("given", ["many", "0:2", "2-4", ""])
-def test_a_range_that_is_none_is_refused(given: str) -> None:
-    assert [code for code, _ in errors(runtime(), elastic(given))] == ["ET2050"]
+@pytest.mark.parametrize("nodes", ["many", "0:2", "2-4", ""])
+def test_a_range_that_is_none_is_refused(nodes: str) -> None:
+    assert [code for code, _ in errors(runtime(), elastic(nodes))] == ["ET2050"]
 
 
 def test_a_range_upside_down_is_refused() -> None:
@@ -119,15 +119,15 @@ def test_a_range_upside_down_is_refused() -> None:
 
 @pytest.mark.parametrize("policy", ["jax", "xgboost"])
 def test_who_is_told_one_number_cannot_be_elastic(policy: str) -> None:
-    given = runtime()
-    given["spec"]["mlPolicy"] = {policy: {}, "numNodes": 2}
-    assert errors(given, elastic()) == {("ET2139", f"annotation {NNODES}")}
+    custom = runtime()
+    custom["spec"]["mlPolicy"] = {policy: {}, "numNodes": 2}
+    assert errors(custom, elastic()) == {("ET2139", f"annotation {NNODES}")}
 
 
 def test_tune_run_is_completed_by_a_number_of_nodes() -> None:
     shipped = {"name": "torchtune-llama3.2-1b"}
-    given = elastic("1:2", runtimeRef=shipped, trainer={"command": ["tune", "run"]})
-    assert ("ET2139", f"annotation {NNODES}") in errors(given)
+    train_job = elastic("1:2", runtimeRef=shipped, trainer={"command": ["tune", "run"]})
+    assert ("ET2139", f"annotation {NNODES}") in errors(train_job)
 
 
 @pytest.mark.parametrize(
@@ -157,17 +157,17 @@ def test_flags_that_say_the_same_or_belong_to_the_script_are_left() -> None:
 
 
 def test_a_rendezvous_elsewhere_is_kept_and_then_the_first_node_may_go() -> None:
-    given = runtime()
-    main(given)["env"] = [
+    custom = runtime()
+    main(custom)["env"] = [
         {"name": "PET_RDZV_BACKEND", "value": "etcd-v2"},
         {"name": "PET_RDZV_ENDPOINT", "value": "etcd.infra:2379"},
     ]
     three = elastic(trainer={"numNodes": 3})
-    told = variables(pods(given, three)[0])
-    assert (told["PET_RDZV_BACKEND"], told["PET_RDZV_ENDPOINT"]) == ("etcd-v2", "etcd.infra:2379")
-    assert "PET_RDZV_CONF" not in told
+    env = variables(pods(custom, three)[0])
+    assert (env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"]) == ("etcd-v2", "etcd.infra:2379")
+    assert "PET_RDZV_CONF" not in env
     gone = wish("ScaleIn", toDelete={"podNames": ["t-node-0-0"]})
-    assert names(given, three, gone) == ["t-node-0-1", "t-node-0-2"]
+    assert names(custom, three, gone) == ["t-node-0-1", "t-node-0-2"]
 
 
 @pytest.mark.parametrize("backend", ["etcd", "static"])
@@ -186,13 +186,13 @@ def test_settings_of_the_rendezvous_are_kept() -> None:
 
 
 def test_a_node_that_loses_another_one_begins_again_as_often_as_the_job_may_fail() -> None:
-    given = runtime()
-    assert variables(pods(given, elastic())[0])["PET_MAX_RESTARTS"] == "6"
-    replicated(given)["template"]["spec"]["backoffLimit"] = 3
-    assert variables(pods(given, elastic())[0])["PET_MAX_RESTARTS"] == "3"
-    own = elastic(trainer={"env": [{"name": "PET_MAX_RESTARTS", "value": "100"}]})
-    assert variables(pods(given, own)[0])["PET_MAX_RESTARTS"] == "100"
-    assert "PET_MAX_RESTARTS" not in variables(pods(given, job())[0])
+    custom = runtime()
+    assert variables(pods(custom, elastic())[0])["PET_MAX_RESTARTS"] == "6"
+    replicated(custom)["template"]["spec"]["backoffLimit"] = 3
+    assert variables(pods(custom, elastic())[0])["PET_MAX_RESTARTS"] == "3"
+    limited = elastic(trainer={"env": [{"name": "PET_MAX_RESTARTS", "value": "100"}]})
+    assert variables(pods(custom, limited)[0])["PET_MAX_RESTARTS"] == "100"
+    assert "PET_MAX_RESTARTS" not in variables(pods(custom, job())[0])
 
 
 def test_torchrun_reads_what_the_nodes_are_told(
@@ -210,10 +210,10 @@ def test_torchrun_reads_what_the_nodes_are_told(
 
 
 def test_settings_that_nobody_knows_before_the_pod_starts_are_refused() -> None:
-    given = runtime()
+    custom = runtime()
     source = {"configMapKeyRef": {"name": "settings", "key": "rendezvous"}}
-    main(given)["env"] = [{"name": "PET_RDZV_CONF", "valueFrom": source}]
-    assert errors(given, elastic()) == {("ET2139", "variable PET_RDZV_CONF")}
+    main(custom)["env"] = [{"name": "PET_RDZV_CONF", "valueFrom": source}]
+    assert errors(custom, elastic()) == {("ET2139", "variable PET_RDZV_CONF")}
 
 
 def plain(**job_set: Any) -> dict[str, Any]:
@@ -226,26 +226,26 @@ def test_nodes_that_nobody_tells_their_number_scale_as_they_are() -> None:
     assert names(plain(), job(), wish("ScaleIn", toDelete={"podNames": ["t-node-0-0"]})) == [
         "t-node-0-1"
     ]
-    found = etcompile.compile([plain(), elastic("2:2"), wish("ScaleOut", toAdd={"count": 1})])
-    assert [one.code for one in found.diagnostics] == ["ET3004"]
+    compilation = etcompile.compile([plain(), elastic("2:2"), wish("ScaleOut", toAdd={"count": 1})])
+    assert [one.code for one in compilation.diagnostics] == ["ET3004"]
 
 
 def test_a_job_that_any_pod_ends_has_one_of_each() -> None:
-    given = of_parts(
+    custom = of_parts(
         {"numNodes": 1},
         part("other", command=["serve"]),
         part("node", "trainer", command=["train"]),
         successPolicy={"operator": "Any"},
     )
-    assert errors(given, elastic("1:2")) == {("ET2139", f"annotation {NNODES}")}
-    found = etcompile.compile([given, job(), wish("ScaleOut", toAdd={"count": 1})])
-    assert [one.code for one in found.diagnostics] == ["ET3006"]
+    assert errors(custom, elastic("1:2")) == {("ET2139", f"annotation {NNODES}")}
+    compilation = etcompile.compile([custom, job(), wish("ScaleOut", toAdd={"count": 1})])
+    assert [one.code for one in compilation.diagnostics] == ["ET3006"]
 
 
 def test_who_fetches_data_stays_when_nodes_come() -> None:
-    given = elastic(trainer={"numNodes": 2})
-    before = names(with_data(), given)
-    after = names(with_data(), given, wish("ScaleOut", toAdd={"count": 1}))
+    train_job = elastic(trainer={"numNodes": 2})
+    before = names(with_data(), train_job)
+    after = names(with_data(), train_job, wish("ScaleOut", toAdd={"count": 1}))
     assert after == [*before, "t-node-0-2"]
     assert "t-dataset-initializer-0-0" in before
 
@@ -259,24 +259,24 @@ def test_a_patch_of_the_runtime_reaches_nodes_that_come() -> None:
         "manager": "example.com/a",
         "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [tree]}}},
     }
-    given = elastic(runtimePatches=[patch])
-    found = pods(runtime(), given, wish("ScaleOut", toAdd={"count": 1}))
-    assert [pod["spec"]["nodeSelector"] for pod in found] == [{"a": "b"}] * 3
+    train_job = elastic(runtimePatches=[patch])
+    rendered = pods(runtime(), train_job, wish("ScaleOut", toAdd={"count": 1}))
+    assert [pod["spec"]["nodeSelector"] for pod in rendered] == [{"a": "b"}] * 3
 
 
 def test_a_job_that_is_suspended_scales_too() -> None:
-    given = elastic(suspend=True)
-    made = etcompile.compile([runtime(), given, wish("ScaleOut", toAdd={"count": 1})])
-    assert made.ok
-    assert not [value for value in made.objects if value["kind"] == "Pod"]
+    train_job = elastic(suspend=True)
+    compilation = etcompile.compile([runtime(), train_job, wish("ScaleOut", toAdd={"count": 1})])
+    assert compilation.ok
+    assert not [value for value in compilation.objects if value["kind"] == "Pod"]
 
 
 def test_of_a_gang_so_many_begin_as_are_needed() -> None:
     settings = etcompile.Settings(gang="coscheduling")
-    made = etcompile.compile(
+    compilation = etcompile.compile(
         [runtime(), elastic(trainer={"numNodes": 3})], etcompile.Options(settings=settings)
     )
-    [group] = [value for value in made.objects if value["kind"] == "PodGroup"]
+    [group] = [value for value in compilation.objects if value["kind"] == "PodGroup"]
     assert group["spec"]["minMember"] == 2
 
 
@@ -285,15 +285,15 @@ def test_of_a_gang_so_many_begin_as_are_needed() -> None:
 HOROVOD = ["horovodrun", "-np", "2", "--host-discovery-script", "/etc/mpi/discover_hosts.sh", "t"]
 
 
-def with_hosts(count: int, given: str = "2:4", **policy: Any) -> tuple[dict[str, Any], ...]:
+def with_hosts(count: int, nodes: str = "2:4", **policy: Any) -> tuple[dict[str, Any], ...]:
     """A job of MPI whose nodes come and go, with its runtime."""
     trainer = {"numNodes": count, "command": HOROVOD}
-    return mpi(**policy), elastic(given, trainer=trainer)
+    return mpi(**policy), elastic(nodes, trainer=trainer)
 
 
 def config(*inputs: dict[str, Any]) -> dict[str, Any]:
-    [found] = objects("ConfigMap", *inputs)
-    return dict(found["data"])
+    [value] = objects("ConfigMap", *inputs)
+    return dict(value["data"])
 
 
 def test_the_launcher_of_mpi_asks_who_is_there() -> None:
@@ -312,34 +312,38 @@ def test_hosts_come_and_go_and_the_launcher_is_one_of_the_number() -> None:
     three, four = pods(*with_hosts(3)), pods(*with_hosts(4))
     assert [pod for pod in four if pod in three] == three
     assert [pod["metadata"]["name"] for pod in four if pod not in three] == ["t-node-0-2"]
-    found = etcompile.compile([*with_hosts(3), wish("ScaleOut", toAdd={"count": 2})]).diagnostics
-    assert [one.message for one in found if one.code == "ET3004"] == [
+    diagnostics = etcompile.compile(
+        [*with_hosts(3), wish("ScaleOut", toAdd={"count": 2})]
+    ).diagnostics
+    assert [one.message for one in diagnostics if one.code == "ET3004"] == [
         f"ScaleOut scaleout would make 5 workers, but the maximum of {NNODES} is 4"
     ]
-    found = etcompile.compile([*with_hosts(3), wish("ScaleIn", toDelete={"count": 2})]).diagnostics
-    assert [one.message for one in found if one.code == "ET3005"] == [
+    diagnostics = etcompile.compile(
+        [*with_hosts(3), wish("ScaleIn", toDelete={"count": 2})]
+    ).diagnostics
+    assert [one.message for one in diagnostics if one.code == "ET3005"] == [
         f"ScaleIn scalein would leave 1 workers, but the minimum of {NNODES} is 2"
     ]
-    found = etcompile.compile(with_hosts(5)).diagnostics
-    assert [one.message for one in found if one.code == "ET2003"] == [
+    diagnostics = etcompile.compile(with_hosts(5)).diagnostics
+    assert [one.message for one in diagnostics if one.code == "ET2003"] == [
         f"spec.trainer.numNodes 5 is above the maximum of {NNODES} 4"
     ]
 
 
-@pytest.mark.parametrize(("count", "given"), [(1, "2:4"), (3, "1:4")])
-def test_a_launcher_that_is_alone_cannot_be_joined(count: int, given: str) -> None:
-    assert ("ET2139", f"annotation {NNODES}") in errors(*with_hosts(count, given))
+@pytest.mark.parametrize(("count", "nodes"), [(1, "2:4"), (3, "1:4")])
+def test_a_launcher_that_is_alone_cannot_be_joined(count: int, nodes: str) -> None:
+    assert ("ET2139", f"annotation {NNODES}") in errors(*with_hosts(count, nodes))
 
 
 def test_a_launcher_that_is_no_node_counts_none() -> None:
-    given = with_hosts(2, "1:4", runLauncherAsNode=False)
-    assert "t-launcher" not in config(*given)["hosts"]
-    assert len(pods(*given, wish("ScaleOut", toAdd={"count": 2}))) == 5
+    documents = with_hosts(2, "1:4", runLauncherAsNode=False)
+    assert "t-launcher" not in config(*documents)["hosts"]
+    assert len(pods(*documents, wish("ScaleOut", toAdd={"count": 2}))) == 5
 
 
 def test_without_the_annotation_the_hostfile_of_mpi_is_written_once() -> None:
-    given = mpi(), job(trainer={"numNodes": 2})
-    assert "discover_hosts.sh" not in config(*given)
-    found = etcompile.compile([*given, wish("ScaleOut", toAdd={"count": 1})]).diagnostics
-    [message] = [one.message for one in found if one.code == "ET3006"]
+    documents = mpi(), job(trainer={"numNodes": 2})
+    assert "discover_hosts.sh" not in config(*documents)
+    diagnostics = etcompile.compile([*documents, wish("ScaleOut", toAdd={"count": 1})]).diagnostics
+    [message] = [one.message for one in diagnostics if one.code == "ET3006"]
     assert f"the hostfile is written once, unless {NNODES} gives a range" in message

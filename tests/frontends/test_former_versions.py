@@ -154,9 +154,9 @@ def test_a_former_version_compiles_where_only_its_name_differs(document: dict[st
     result = etcompile.compile([document])
     assert result.ok
     assert "ET2113" in {one.code for one in result.diagnostics}
-    made = written(document)
-    assert made["metadata"] == document["metadata"]
-    assert result.objects == etcompile.compile([made]).objects
+    converted = written(document)
+    assert converted["metadata"] == document["metadata"]
+    assert result.objects == etcompile.compile([converted]).objects
 
 
 @pytest.mark.parametrize("document", WITH_DROPPED_FIELDS)
@@ -219,8 +219,8 @@ def test_fix_writes_no_version_over_one_of_another_shape(tmp_path: Path) -> None
 
 def test_policy_fields_go_into_the_run_policy() -> None:
     document = next(one for one in OF_TODAY if "ttlSecondsAfterFinished" in one["spec"])
-    made = written(document)
-    assert made["spec"]["runPolicy"] == {"backoffLimit": 3, "ttlSecondsAfterFinished": 100}
+    converted = written(document)
+    assert converted["spec"]["runPolicy"] == {"backoffLimit": 3, "ttlSecondsAfterFinished": 100}
     text = migration(document).files["HANDOVER.md"]
     assert "apiVersion kubeflow.org/v1beta2 becomes kubeflow.org/v1" in text
     assert "spec.backoffLimit moves to spec.runPolicy.backoffLimit" in text

@@ -16,7 +16,7 @@ ELSEWHERE = (
 
 
 def test_kinds_are_named_in_frontends_only() -> None:
-    found = {}
+    by_file = {}
     for path in sorted(ROOT.rglob("*.py")):
         text = path.read_text("utf-8")
         if not any(name in text for name in NAMES):
@@ -24,6 +24,6 @@ def test_kinds_are_named_in_frontends_only() -> None:
         nodes = ast.walk(ast.parse(text))
         texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
         if names := texts & NAMES:
-            found[str(path.relative_to(ROOT))] = names
+            by_file[str(path.relative_to(ROOT))] = names
     allowed = ("frontends/", "model/__init__.py", *ELSEWHERE)
-    assert {file: names for file, names in found.items() if not file.startswith(allowed)} == {}
+    assert {file: names for file, names in by_file.items() if not file.startswith(allowed)} == {}

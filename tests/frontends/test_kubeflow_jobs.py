@@ -12,13 +12,13 @@ from specs import errors, kubeflow_job, replicas, scale_out, warnings
 GPU_SLICE = {"limits": {"nvidia.com/mig-1g.5gb": 1}}
 
 
-def told(*documents: dict[str, Any], **options: Any) -> Compilation:
+def compilation_of(*documents: dict[str, Any], **options: Any) -> Compilation:
     return etcompile.compile(list(documents), Options(namespace="ml", **options))
 
 
 def hints(*documents: dict[str, Any]) -> dict[str, str | None]:
     """The hint of each diagnostic, by its code."""
-    return {one.code: one.hint for one in told(*documents).diagnostics}
+    return {one.code: one.hint for one in compilation_of(*documents).diagnostics}
 
 
 def elastic(**policy: Any) -> dict[str, Any]:
@@ -36,9 +36,9 @@ def annotated(value: dict[str, Any], name: str, text: str) -> dict[str, Any]:
 
 def test_jobs_of_two_kinds_that_make_the_same_objects_are_refused():
     jobs = kubeflow_job("PyTorchJob", {"Worker": 1}), kubeflow_job("JAXJob", {"Worker": 1})
-    found = told(*jobs).diagnostics
-    assert [one.code for one in found] == ["ET4013"]
-    assert found[0].message == (
+    diagnostics = compilation_of(*jobs).diagnostics
+    assert [one.code for one in diagnostics] == ["ET4013"]
+    assert diagnostics[0].message == (
         "JAXJob 'mnist' would create ConfigMap 'mnist-etcompile',"
         " which PyTorchJob 'mnist' of kubeflow.org/v1 creates already"
     )
@@ -110,8 +110,8 @@ def test_scaling_a_job_that_is_not_elastic_says_what_would_make_it_so(kind, prob
     more = scale_out("more", 1)
     more["apiVersion"] = "etcompile.dev/v1alpha1"
     more["spec"]["selector"] = {"kind": kind, "name": "mnist"}
-    found = told(kubeflow_job(kind, {"Worker": 2}), more).diagnostics
-    assert [(one.code, one.message) for one in found] == [
+    diagnostics = compilation_of(kubeflow_job(kind, {"Worker": 2}), more).diagnostics
+    assert [(one.code, one.message) for one in diagnostics] == [
         ("ET3006", f"ScaleOut more selects job 'mnist', {problem}")
     ]
 
@@ -181,9 +181,9 @@ def test_a_slice_of_a_gpu_is_a_gpu_for_torchrun():
 def test_an_amount_of_no_gpus_is_a_process_per_processor_for_torchrun():
     none = {"limits": {"nvidia.com/gpu": "0"}}
     worker = replicas("PyTorchJob", 2, command=["torchrun", "train.py"], resources=none)
-    found = warnings(kubeflow_job("PyTorchJob", {"Worker": worker}), namespace="ml")
+    codes = warnings(kubeflow_job("PyTorchJob", {"Worker": worker}), namespace="ml")
     bare = replicas("PyTorchJob", 2, command=["torchrun", "train.py"])
-    assert found == warnings(kubeflow_job("PyTorchJob", {"Worker": bare}), namespace="ml") != []
+    assert codes == warnings(kubeflow_job("PyTorchJob", {"Worker": bare}), namespace="ml") != []
 
 
 # Modes and commands -----------------------------------------------------------------------------
@@ -204,17 +204,17 @@ def test_a_mode_that_the_types_contradict_is_told_of(mode, types):
 def test_containers_without_a_command_are_each_called_by_their_name():
     roles = {}
     for role in ("Launcher", "Worker"):
-        own = {"name": f"mpi-{role.lower()}", "image": "example.com/mpi:1", "args": ["sshd"]}
-        roles[role] = {"replicas": 1, "template": {"spec": {"containers": [own]}}}
+        container = {"name": f"mpi-{role.lower()}", "image": "example.com/mpi:1", "args": ["sshd"]}
+        roles[role] = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
     value = {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
         "metadata": {"name": "pi"},
         "spec": {"mpiReplicaSpecs": roles},
     }
-    (found,) = told(value).diagnostics
-    assert "'mpi-launcher' of launcher" in found.message
-    assert "'mpi-worker' of worker" in found.message
+    (diagnostic,) = compilation_of(value).diagnostics
+    assert "'mpi-launcher' of launcher" in diagnostic.message
+    assert "'mpi-worker' of worker" in diagnostic.message
 
 
 # Files ------------------------------------------------------------------------------------------
@@ -224,11 +224,11 @@ def test_a_file_of_a_chart_is_told_to_be_filled_in_first(tmp_path: Path):
     (tmp_path / "job.yaml").write_text(
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata:\n  name: {{ .Release.Name }}\n"
     )
-    (found,) = etcompile.compile([tmp_path]).diagnostics
-    assert found.code == "ET1015"
-    assert found.location is not None
-    assert found.location.column == 9
-    assert "{{ .Release.Name }} is a placeholder" in (found.hint or "")
+    (diagnostic,) = etcompile.compile([tmp_path]).diagnostics
+    assert diagnostic.code == "ET1015"
+    assert diagnostic.location is not None
+    assert diagnostic.location.column == 9
+    assert "{{ .Release.Name }} is a placeholder" in (diagnostic.hint or "")
 
 
 def test_a_kustomization_need_not_say_that_it_is_one(tmp_path: Path):

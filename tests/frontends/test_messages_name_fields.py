@@ -16,9 +16,9 @@ MORE = {
 }
 
 
-def told(*documents: Any) -> list[tuple[str, str, str]]:
-    found = etcompile.compile(list(documents), Options(default_namespace="ml")).diagnostics
-    return [(one.code, one.message, one.hint or "") for one in found]
+def problems(*documents: Any) -> list[tuple[str, str, str]]:
+    diagnostics = etcompile.compile(list(documents), Options(default_namespace="ml")).diagnostics
+    return [(one.code, one.message, one.hint or "") for one in diagnostics]
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_bounds_of_a_pytorch_job_are_those_of_its_elastic_policy(
     named = zip(("minReplicas", "maxReplicas"), elastic, strict=True)
     policy = {name: value for name, value in named if value is not None}
     job = kubeflow_job("PyTorchJob", {"Worker": replicas}, elasticPolicy=policy)
-    [(found, said, hint)] = [one for one in told(job) if one[0].startswith("ET200")]
-    assert found == code
+    [(actual, said, hint)] = [one for one in problems(job) if one[0].startswith("ET200")]
+    assert actual == code
     assert said.startswith(message)
     assert "elasticPolicy." in hint or code == "ET2005"
 
@@ -47,7 +47,7 @@ def test_a_scale_out_of_a_pytorch_job_is_held_against_its_elastic_policy() -> No
     job = kubeflow_job("PyTorchJob", {"Worker": 4}, elasticPolicy={"maxReplicas": 4})
     selector = {"kind": "PyTorchJob", "name": "mnist"}
     more = {**MORE, "spec": {**MORE["spec"], "selector": selector}}
-    [(_, said, _)] = [one for one in told(job, more) if one[0] == "ET3004"]
+    [(_, said, _)] = [one for one in problems(job, more) if one[0] == "ET3004"]
     assert said.endswith("elasticPolicy.maxReplicas is 4")
 
 
@@ -63,23 +63,25 @@ def test_bound_that_is_missing_is_named_with_the_value_to_add(written: str, scal
         spec = {"selector": {"kind": "PyTorchJob", "name": "mnist"}, how: {"count": 2}}
         documents.append({**MORE, "kind": kind, "spec": spec})
     codes = ("ET2003", "ET2004", "ET3004", "ET3005")
-    [(_, _, hint)] = [problem for problem in told(*documents) if problem[0] in codes]
+    [(_, _, hint)] = [problem for problem in problems(*documents) if problem[0] in codes]
     missing = "maxReplicas" if written == "minReplicas" else "minReplicas"
     expected = f"add elasticPolicy.{missing}: {count} (without it, elasticPolicy.{written} stands"
     assert hint.startswith(expected)
     policy[missing] = count
-    assert not [problem for problem in told(*documents) if problem[0] in codes]
+    assert not [problem for problem in problems(*documents) if problem[0] in codes]
 
 
 def test_bounds_of_a_training_job_are_beside_its_replicas() -> None:
     job = training_job(replicas=3)
     worker(job)["maxReplicas"] = 2
-    assert ("ET2003", "worker.replicas 3 is above maxReplicas 2") in [one[:2] for one in told(job)]
+    assert ("ET2003", "worker.replicas 3 is above maxReplicas 2") in [
+        one[:2] for one in problems(job)
+    ]
 
 
 def test_a_time_to_live_is_told_of_for_git_and_for_the_watcher() -> None:
     job = kubeflow_job("PyTorchJob", {"Worker": 2}, runPolicy={"ttlSecondsAfterFinished": 60})
-    [(_, said, hint)] = [one for one in told(job) if one[0] == "ET2041"]
+    [(_, said, hint)] = [one for one in problems(job) if one[0] == "ET2041"]
     assert said.startswith(
         "spec.runPolicy.ttlSecondsAfterFinished, where a tool syncs Git, has no effect: "
     )
@@ -90,7 +92,7 @@ def test_a_time_to_live_is_told_of_for_git_and_for_the_watcher() -> None:
 def test_an_intent_that_does_not_say_which_kind_it_scales_is_shown_how(kind: str) -> None:
     how = {"toAdd": {"count": 1}} if kind == "ScaleOut" else {"toDelete": {"count": 1}}
     intent = {**MORE, "kind": kind, "spec": {"selector": {"name": "mnist"}, **how}}
-    [(_, said, hint)] = [one for one in told(training_job(), intent) if one[0] == "ET2002"]
+    [(_, said, hint)] = [one for one in problems(training_job(), intent) if one[0] == "ET2002"]
     assert said == "spec.selector needs 'kind'"
     assert hint == "write kind, for example kind: PyTorchJob"
 
@@ -108,10 +110,12 @@ def test_field_of_the_opposite_intent_is_recognised(
         del selector["kind"]
     spec = {"selector": selector, field: {"count": 1}}
     intent = {**MORE, "apiVersion": version, "kind": kind, "spec": spec}
-    [(_, said, hint)] = [one for one in told(training_job(), intent) if one[0] == "ET2001"]
+    [(_, said, hint)] = [one for one in problems(training_job(), intent) if one[0] == "ET2001"]
     assert said == f"spec has no field '{field}'"
     assert hint.startswith(f"write kind: {meant} if that is meant")
-    assert not [one for one in told(training_job(), {**intent, "kind": meant}) if "ET2" in one[0]]
+    assert not [
+        one for one in problems(training_job(), {**intent, "kind": meant}) if "ET2" in one[0]
+    ]
 
 
 # Fields that stand elsewhere in the compiled document -------------------------------------------
@@ -137,7 +141,7 @@ def test_error_in_an_override_names_the_field_of_the_override(name: str, field: 
     override = {"targetJobs": [{"name": "node"}], **({"spec": pod} if of_template else pod)}
     job = train_job(**{name: [override]})
     whole = f"spec.{name}[0]{'.spec' if of_template else ''}.{field}"
-    messages = [one for one in told(job) if one[0] != "ET2145"]
+    messages = [one for one in problems(job) if one[0] != "ET2145"]
     assert messages
     assert all(said.startswith(whole) for _, said, _ in messages)
 
@@ -152,7 +156,7 @@ def test_error_of_a_runtime_names_the_field_of_the_runtime() -> None:
         "spec": {"template": {"spec": {"replicatedJobs": [job]}}},
     }
     reference = {"kind": "TrainingRuntime", "name": "own"}
-    messages = [said for _, said, _ in told(train_job(runtimeRef=reference), runtime)]
+    messages = [said for _, said, _ in problems(train_job(runtimeRef=reference), runtime)]
     below = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.priority"
     assert any(said.startswith(below) for said in messages), messages
 
@@ -161,7 +165,7 @@ def test_error_of_a_runtime_names_the_field_of_the_runtime() -> None:
 
 
 def too_long(job: Any) -> list[tuple[str, str]]:
-    return [(said, hint) for code, said, hint in told(job) if code == "ET2051"]
+    return [(said, hint) for code, said, hint in problems(job) if code == "ET2051"]
 
 
 def test_a_list_of_all_replicas_that_linux_does_not_take_is_told_of() -> None:
@@ -180,9 +184,9 @@ def test_128_kib_with_the_name_is_the_most(length: int, count: int) -> None:
     job = training_job()
     env = [{"name": "KEY", "value": "x" * length}]
     worker(job)["template"]["spec"]["containers"] = [container(env=env)]
-    found = too_long(job)
-    assert len(found) == count
-    assert all("put it into a file" in hint for _, hint in found)
+    problems = too_long(job)
+    assert len(problems) == count
+    assert all("put it into a file" in hint for _, hint in problems)
 
 
 @pytest.mark.parametrize("field", ["command", "args"])
@@ -192,9 +196,9 @@ def test_argument_above_128_kib_is_an_error_at_its_place(field, length, count) -
     long = "x" * length
     words = {"command": ["sh", "-c", long]} if field == "command" else {"args": [long]}
     worker(job)["template"]["spec"]["containers"] = [container(**words)]
-    found = too_long(job)
-    assert len(found) == count
-    for said, hint in found:
+    problems = too_long(job)
+    assert len(problems) == count
+    for said, hint in problems:
         assert said.startswith(f"{field}[{len(words[field]) - 1}] of container '")
         assert "put it into a file" in hint
 
@@ -214,7 +218,7 @@ def autoscaler(**target: str) -> dict[str, Any]:
 def test_an_autoscaler_of_a_compiled_job_is_told_to_go() -> None:
     job = kubeflow_job("PyTorchJob", {"Worker": 2})
     target = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "mnist"}
-    [(said, hint)] = [one[1:] for one in told(job, autoscaler(**target)) if one[0] == "ET4014"]
+    [(said, hint)] = [one[1:] for one in problems(job, autoscaler(**target)) if one[0] == "ET4014"]
     assert said.startswith("HorizontalPodAutoscaler 'by-load' would scale PyTorchJob 'mnist'")
     assert "etcompile scale mnist --to N" in hint
 
@@ -229,4 +233,4 @@ def test_an_autoscaler_of_a_compiled_job_is_told_to_go() -> None:
 )
 def test_an_autoscaler_of_anything_else_passes(target: dict[str, str]) -> None:
     job = kubeflow_job("PyTorchJob", {"Worker": 2})
-    assert "ET4014" not in [one[0] for one in told(job, autoscaler(**target))]
+    assert "ET4014" not in [one[0] for one in problems(job, autoscaler(**target))]

@@ -48,24 +48,24 @@ def job(kind: str, **spec: Any) -> dict[str, Any]:
 KINDS = [*TYPES, "MPIJob", "MPIJob v2"]
 
 
-def told(*documents: dict[str, Any]) -> list[str]:
+def messages(*documents: dict[str, Any]) -> list[str]:
     return [one.message for one in compiled(*documents).diagnostics if one.code == "ET2110"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("field", POLICY)
 def test_a_policy_field_under_spec_compiles_as_in_its_place(kind: str, field: str) -> None:
-    beside = compiled(job(kind, **{field: POLICY[field]}))
+    misplaced = compiled(job(kind, **{field: POLICY[field]}))
     inside = compiled(job(kind, runPolicy={field: POLICY[field]}))
-    assert beside.ok, [one.message for one in beside.diagnostics]
+    assert misplaced.ok, [one.message for one in misplaced.diagnostics]
     if not (kind == "MPIJob" and field == "cleanPodPolicy"):  # which has the field in both places
-        assert told(job(kind, **{field: POLICY[field]})) != []
-        assert [*beside.objects] == [*inside.objects]
+        assert messages(job(kind, **{field: POLICY[field]})) != []
+        assert [*misplaced.objects] == [*inside.objects]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_warning_names_all_of_a_jobs_fields(kind: str) -> None:
-    (message,) = told(job(kind, backoffLimit=3, activeDeadlineSeconds=60))
+    (message,) = messages(job(kind, backoffLimit=3, activeDeadlineSeconds=60))
     assert "spec.backoffLimit and spec.activeDeadlineSeconds" in message
     assert "would drop them" in message
 
@@ -76,12 +76,12 @@ def test_what_stands_in_the_policy_counts(kind: str) -> None:
     assert [*compiled(document).objects] == [
         *compiled(job(kind, runPolicy={"backoffLimit": 5})).objects
     ]
-    assert len(told(document)) == 1
+    assert len(messages(document)) == 1
 
 
 def test_fields_that_a_kind_has_under_spec_are_left_there() -> None:
-    assert told(kubeflow_job("TFJob", {"Worker": 1}, successPolicy="AllWorkers")) == []
-    assert told(job("MPIJob", cleanPodPolicy="All", slotsPerWorker=2)) == []
+    assert messages(kubeflow_job("TFJob", {"Worker": 1}, successPolicy="AllWorkers")) == []
+    assert messages(job("MPIJob", cleanPodPolicy="All", slotsPerWorker=2)) == []
 
 
 def test_a_field_that_no_kind_knows_is_still_an_error() -> None:
@@ -130,8 +130,8 @@ def test_a_hand_over_writes_the_policy_in_its_place(tmp_path: Path) -> None:
     assert "ET2110" not in [one.code for one in again.diagnostics]
     assert "  runPolicy:\n    backoffLimit: 3\n" in text
     assert "spec.backoffLimit moves to spec.runPolicy.backoffLimit" in result.files["HANDOVER.md"]
-    (told,) = [one for one in result.diagnostics if one.code == "ET2110"]
-    assert "the Training Operator would drop it" in told.message
+    (diagnostic,) = [one for one in result.diagnostics if one.code == "ET2110"]
+    assert "the Training Operator would drop it" in diagnostic.message
 
 
 @pytest.mark.parametrize("field", POLICY)
@@ -146,8 +146,8 @@ def test_error_in_a_policy_field_under_spec_names_it_there(field: str) -> None:
 
 
 def test_suspended_job_is_run_by_removing_the_field_that_was_written() -> None:
-    found = etcompile.compile([job("PyTorchJob", suspend=True)]).diagnostics
-    [hint] = [one.hint for one in found if one.code == "ET2046"]
+    diagnostics = etcompile.compile([job("PyTorchJob", suspend=True)]).diagnostics
+    [hint] = [one.hint for one in diagnostics if one.code == "ET2046"]
     assert hint == "remove spec.suspend to run it"
 
 

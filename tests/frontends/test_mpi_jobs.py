@@ -33,8 +33,8 @@ def main(job: dict[str, Any], name: str) -> Any:
 
 
 def annotated(job: dict[str, Any], **annotations: str) -> dict[str, Any]:
-    own = {f"etcompile.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
-    return {**job, "metadata": {**job["metadata"], "annotations": own}}
+    ours = {f"etcompile.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    return {**job, "metadata": {**job["metadata"], "annotations": ours}}
 
 
 def scale(kind: str, name: str, version: str | None = None, **spec: Any) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def objects(*documents: dict[str, Any], **options: Any) -> dict[tuple[str, str],
     return by_name(compiled(*documents, **options))
 
 
-def data(made: dict[tuple[str, str], Any]) -> Any:
-    return made["ConfigMap", "pi-config"]["data"]
+def data(objects: dict[tuple[str, str], Any]) -> Any:
+    return objects["ConfigMap", "pi-config"]["data"]
 
 
 @pytest.mark.parametrize(("amount", "is_host"), [("1", True), ("0", False)])
@@ -78,15 +78,15 @@ def test_the_launcher_may_be_a_plain_pod() -> None:
 
 
 def test_a_suspended_plain_launcher_is_not_there() -> None:
-    made = objects(annotated(mpi_job(runPolicy={"suspend": True}), launcher="pod"))
-    assert {kind for kind, _ in made} == {"Service", "ConfigMap"}
+    rendered = objects(annotated(mpi_job(runPolicy={"suspend": True}), launcher="pod"))
+    assert {kind for kind, _ in rendered} == {"Service", "ConfigMap"}
 
 
 def test_the_ssh_port_may_be_told() -> None:
-    made = objects(annotated(mpi_job(), ssh_port="2222"))
-    assert "set -- -p 2222" in data(made)["worker.sh"]
-    assert "\nport=2222\n" in data(made)["wait-for-workers.sh"]
-    probe = made["Pod", "pi-worker-0"]["spec"]["containers"][0]["readinessProbe"]
+    rendered = objects(annotated(mpi_job(), ssh_port="2222"))
+    assert "set -- -p 2222" in data(rendered)["worker.sh"]
+    assert "\nport=2222\n" in data(rendered)["wait-for-workers.sh"]
+    probe = rendered["Pod", "pi-worker-0"]["spec"]["containers"][0]["readinessProbe"]
     assert probe["tcpSocket"] == {"port": 2222}
     assert "ssh -G" in data(objects(mpi_job()))["wait-for-workers.sh"]
 
@@ -181,12 +181,12 @@ def test_a_run_renames_pods_and_hosts_keep_their_names(version: str) -> None:
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_how_services_are_laid_out_is_the_kinds_own(version: str) -> None:
-    made = objects(mpi_job(version))
+    rendered = objects(mpi_job(version))
     shared = objects(mpi_job(version), settings=Settings(services="shared"))
-    for key in made.keys() | shared.keys():
+    for key in rendered.keys() | shared.keys():
         if key[0] != "ConfigMap":
-            assert made[key] == shared[key]
-    assert [key for key in made if key[0] == "Service"] == (
+            assert rendered[key] == shared[key]
+    assert [key for key in rendered if key[0] == "Service"] == (
         [("Service", "pi")] if version == V2 else []
     )
 
@@ -195,10 +195,10 @@ def test_how_services_are_laid_out_is_the_kinds_own(version: str) -> None:
 def test_two_jobs_of_one_name_in_two_namespaces_share_nothing(version: str) -> None:
     jobs = [mpi_job(version), mpi_job(version)]
     jobs[1]["metadata"]["namespace"] = "nlp"
-    made = compiled(*jobs).objects
-    keys = [(o["kind"], o["metadata"]["namespace"], o["metadata"]["name"]) for o in made]
+    objects = compiled(*jobs).objects
+    keys = [(o["kind"], o["metadata"]["namespace"], o["metadata"]["name"]) for o in objects]
     assert len({*keys}) == len(keys)
-    for one in made:
+    for one in objects:
         other = {"ml": "nlp", "nlp": "ml"}[one["metadata"]["namespace"]]
         assert f".{other}." not in str(one)
         if one["kind"] == "RoleBinding":
@@ -217,19 +217,19 @@ def test_a_namespace_that_nobody_names_is_assumed_and_told(version: str) -> None
 
 
 def test_external_secrets_makes_the_keys_that_the_pods_mount() -> None:
-    made = objects(mpi_job(), settings=Settings(secret=SecretMode("external")))
-    [secret] = [value for key, value in made.items() if key[0] == "ExternalSecret"]
+    rendered = objects(mpi_job(), settings=Settings(secret=SecretMode("external")))
+    [secret] = [value for key, value in rendered.items() if key[0] == "ExternalSecret"]
     target = secret["spec"]["target"]
     assert target["name"] == "pi-ssh"
     assert target["template"]["type"] == "kubernetes.io/ssh-auth"
-    volumes = made["Pod", "pi-worker-0"]["spec"]["volumes"]
+    volumes = rendered["Pod", "pi-worker-0"]["spec"]["volumes"]
     [keys] = [volume["secret"] for volume in volumes if volume["name"] == "ssh-auth"]
     assert {item["key"] for item in keys["items"]} == {*target["template"]["data"]}
 
 
 def test_a_secret_that_is_there_already_is_mounted_instead() -> None:
-    made = objects(mpi_job(), settings=Settings(secret=SecretMode("existing", "team")))
-    volumes = made["Job", "pi-launcher"]["spec"]["template"]["spec"]["volumes"]
+    rendered = objects(mpi_job(), settings=Settings(secret=SecretMode("existing", "team")))
+    volumes = rendered["Job", "pi-launcher"]["spec"]["template"]["spec"]["volumes"]
     assert volumes[0]["name"] == "ssh-auth"
     assert volumes[0]["secret"]["secretName"] == "team"
 
@@ -244,7 +244,7 @@ def test_a_volume_of_the_same_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slots", "command", "told"),
+    ("slots", "command", "suffix"),
     [
         (None, ["horovodrun"], ":1"),
         (4, ["horovodrun"], ":4"),
@@ -254,12 +254,12 @@ def test_a_volume_of_the_same_name_is_refused() -> None:
     ],
 )
 def test_slots_per_host_of_the_command_wins(
-    slots: int | None, command: list[str], told: str
+    slots: int | None, command: list[str], suffix: str
 ) -> None:
     # The operator's script never tells slots, so the option decides there.
     job = mpi_job(workers=1, **({} if slots is None else {"slotsPerWorker": slots}))
     main(job, "Launcher")["command"] = command
-    assert data(objects(job))["hosts"] == f"pi-worker-0.pi.ml.svc{told}\n"
+    assert data(objects(job))["hosts"] == f"pi-worker-0.pi.ml.svc{suffix}\n"
 
 
 # Templates ----------------------------------------------------------------------------------------

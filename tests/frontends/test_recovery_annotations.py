@@ -24,8 +24,8 @@ def example(kind: str, version: str) -> dict[str, Any]:
             continue
         for document in documents:
             if (document.get("kind"), document.get("apiVersion")) == (kind, version):
-                found: dict[str, Any] = document
-                return found
+                value: dict[str, Any] = document
+                return value
     raise AssertionError(f"no example of {kind}")
 
 
@@ -40,11 +40,11 @@ def test_jobs_of_all_kinds_have_them_and_pods_do_not_change_for_it(kind: Any) ->
     document = example(kind.name, kind.api_version)
     plain = compiled(document)
     document["metadata"].setdefault("annotations", {}).update(WANTED)
-    made = compiled(document)
-    assert [d.code for d in made.diagnostics] == [d.code for d in plain.diagnostics]
-    told = stored(made.objects)["document"]["metadata"]["annotations"]
-    assert WANTED.items() <= told.items()
-    pods = [[one for one in each.objects if one["kind"] == "Pod"] for each in (plain, made)]
+    compilation = compiled(document)
+    assert [d.code for d in compilation.diagnostics] == [d.code for d in plain.diagnostics]
+    annotations = stored(compilation.objects)["document"]["metadata"]["annotations"]
+    assert WANTED.items() <= annotations.items()
+    pods = [[one for one in each.objects if one["kind"] == "Pod"] for each in (plain, compilation)]
     for before, after in zip(*pods, strict=True):
         # DLRover's master has the job's annotations; nothing else knows of them.
         for one in (before, after):

@@ -27,7 +27,7 @@ def job(**policy: Any) -> dict[str, Any]:
     return kubeflow_job("TFJob", roles, runPolicy={"schedulingPolicy": policy})
 
 
-def told(
+def problems(
     gang: str, *documents: Any, overlay: Any = None, run: str | None = "r1", **settings: Any
 ) -> list[tuple[str, str]]:
     """The codes and messages about documents, an overlay of patches applied."""
@@ -40,12 +40,12 @@ def told(
         settings=Settings(gang=gang, run=run, **settings),
         overlays=tuple(overlays),
     )
-    found = etcompile.compile(list(documents or [job()]), options).diagnostics
-    return [(one.code, one.message) for one in found]
+    diagnostics = etcompile.compile(list(documents or [job()]), options).diagnostics
+    return [(one.code, one.message) for one in diagnostics]
 
 
 def codes(gang: str, *documents: Any, **options: Any) -> list[str]:
-    return [code for code, _ in told(gang, *documents, **options)]
+    return [code for code, _ in problems(gang, *documents, **options)]
 
 
 def patch(target: dict[str, str], **fields: Any) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ ALL = GANGS[1:]
 
 @pytest.mark.parametrize("gang", ALL)
 def test_a_good_job_is_accepted(gang: str) -> None:
-    assert told(gang) == []
+    assert problems(gang) == []
 
 
 @pytest.mark.parametrize("gang", ALL)
@@ -73,7 +73,7 @@ def test_e1_a_gang_of_none_is_none(gang: str) -> None:
 def test_e1_a_minimum_below_the_roles_that_lead_is_refused() -> None:
     roles = {"PS": replicas("TFJob", 3, resources=RESOURCES), "Worker": replicas("TFJob", 1)}
     value = kubeflow_job("TFJob", roles, runPolicy={"schedulingPolicy": {"minAvailable": 2}})
-    [message] = [text for code, text in told("volcano", value) if code == "ET2080"]
+    [message] = [text for code, text in problems("volcano", value) if code == "ET2080"]
     assert "2 Pods are less than the 3 of ps" in message
 
 
@@ -94,8 +94,8 @@ def test_e1_a_gang_shrinks_only_where_its_scheduler_lets_it(
     for role in value["spec"]["etReplicaSpecs"].values():
         role["template"]["spec"]["containers"][0]["resources"] = RESOURCES
     del value["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"][0]["command"]
-    found = codes(gang, value, scale_in("less", 1), kubernetes_version=version)
-    assert ("ET2080" not in found) == resizes
+    reported = codes(gang, value, scale_in("less", 1), kubernetes_version=version)
+    assert ("ET2080" not in reported) == resizes
 
 
 @pytest.mark.parametrize(
@@ -127,17 +127,17 @@ def test_e3_a_gang_has_one_scheduler(gang: str) -> None:
 def test_e3_different_priorities_are_an_error_for_kubernetes_own_gangs_only(gang: str) -> None:
     value = job()
     value["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["priorityClassName"] = "other"
-    found = codes(gang, value)
-    assert ("ET2082" in found) == (gang == "native")
-    assert ("ET2100" in found) == (gang != "native")
+    reported = codes(gang, value)
+    assert ("ET2082" in reported) == (gang == "native")
+    assert ("ET2100" in reported) == (gang != "native")
 
 
 def test_e3_a_scheduler_that_all_templates_name_is_the_one() -> None:
     value = job()
     for role in value["spec"]["tfReplicaSpecs"].values():
         role["template"]["spec"]["schedulerName"] = "volcano-gpu"
-    made = compiled(value, settings=Settings(gang="volcano"), namespace="ml")
-    pods = [o["spec"]["schedulerName"] for o in made.objects if o["kind"] == "Pod"]
+    compilation = compiled(value, settings=Settings(gang="volcano"), namespace="ml")
+    pods = [o["spec"]["schedulerName"] for o in compilation.objects if o["kind"] == "Pod"]
     assert set(pods) == {"volcano-gpu"}
 
 
@@ -146,7 +146,7 @@ def test_e4_a_container_that_says_not_what_it_needs_is_told_of(gang: str) -> Non
     value = job()
     [main] = value["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     main["resources"] = {"limits": {"cpu": "1"}}
-    assert told(gang, value) == [
+    assert problems(gang, value) == [
         ("ET2083", "these containers have no resource requests: worker/tensorflow (memory)")
     ]
 
@@ -170,17 +170,17 @@ def test_e6_kueue_lets_no_pod_of_a_group_go() -> None:
         less = scale_in("less", [name])
         less["apiVersion"] = "etcompile.dev/v1alpha1"
         less["spec"]["selector"]["kind"] = "PyTorchJob"
-        found = told("kueue", value, less)
-        said = [message for _, message in found if f"it waits for {name}" in message]
+        reported = problems("kueue", value, less)
+        said = [message for _, message in reported if f"it waits for {name}" in message]
         assert bool(said) == refused
 
 
 def test_e8_kubernetes_itself_wants_its_version_said(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps(job()))
     command = ("render", tmp_path / "job.json", "-n", "ml", "--gang", "native", "-q")
-    found = at_a_shell(*command)
-    assert found.returncode == 2
-    assert "ET2087" in found.stderr
+    done = at_a_shell(*command)
+    assert done.returncode == 2
+    assert "ET2087" in done.stderr
     for said in (("--config", "kubernetes-version=1.37"), ("--overlay", overlay_file(tmp_path))):
         assert at_a_shell(*command, *said).returncode == 0
 
@@ -197,8 +197,10 @@ def test_version_in_configuration_file_is_a_declared_version(
     tmp_path: Path, table: str, words: list[str]
 ) -> None:
     (tmp_path / "etcompile.toml").write_text(f'{table}kubernetes-version = "1.36"\n')
-    found = etcompile.compile([job()], configured_options(tmp_path, "--namespace", "ml", *words))
-    assert found.ok, found.diagnostics
+    compilation = etcompile.compile(
+        [job()], configured_options(tmp_path, "--namespace", "ml", *words)
+    )
+    assert compilation.ok, compilation.diagnostics
     # It counts, and an overlay wins against it.
     later = configured_options(tmp_path, *words, "--overlay", str(overlay_file(tmp_path, "1.37")))
     assert etcompile.compile([job()], later).settings.kubernetes_version == "1.37"
@@ -239,8 +241,8 @@ def test_e8_the_group_and_its_pods_have_one_priority() -> None:
 
 def test_e9_a_placeholder_is_as_large_as_its_pod() -> None:
     more = {"containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "2"}}}]}
-    found = told("yunikorn", overlay=patch({"kind": "Pod", "role": "worker"}, spec=more))
-    [message] = [message for code, message in found if code == "ET2088"]
+    reported = problems("yunikorn", overlay=patch({"kind": "Pod", "role": "worker"}, spec=more))
+    [message] = [message for code, message in reported if code == "ET2088"]
     assert "Pods of worker ask for more cpu than their placeholders" in message
 
 
@@ -259,8 +261,10 @@ def test_e11_kpt_creates_no_launcher_after_its_workers() -> None:
         role["template"]["spec"]["containers"][0]["resources"] = RESOURCES
     for gang, waits in (("none", True), ("volcano", False)):
         settings = Settings(gang=gang, profiles=("kpt",))
-        made = compiled(value, settings=settings, namespace="ml")
-        [launcher] = [o for o in made.objects if o["metadata"]["name"] == "mnist-launcher"][-1:]
+        compilation = compiled(value, settings=settings, namespace="ml")
+        [launcher] = [o for o in compilation.objects if o["metadata"]["name"] == "mnist-launcher"][
+            -1:
+        ]
         assert ("config.kubernetes.io/depends-on" in launcher["metadata"]["annotations"]) == waits
 
 
@@ -268,7 +272,7 @@ def test_e11_kpt_creates_no_launcher_after_its_workers() -> None:
 def test_e12_who_leads_is_among_those_that_are_taken_first(gang: str) -> None:
     roles = {name: replicas("TFJob", 2, resources=RESOURCES) for name in ("PS", "Worker")}
     value = kubeflow_job("TFJob", roles, runPolicy={"schedulingPolicy": {"minAvailable": 2}})
-    [(code, message)] = told(gang, value)
+    [(code, message)] = problems(gang, value)
     assert code == "ET2091"
     assert "without 'mnist-r1-worker-0'" in message
     assert codes("volcano", value) == []
@@ -284,10 +288,10 @@ def test_w1_what_cannot_be_seen_from_here_is_listed(tmp_path: Path) -> None:
         "native": ("feature gate GenericWorkload", "API scheduling.k8s.io/v1beta1"),
         "kai": ("Queue q (scheduling.run.ai)",),
     }.items():
-        found = at_a_shell(*command, "--gang", gang)
-        assert found.returncode == 0
+        done = at_a_shell(*command, "--gang", gang)
+        assert done.returncode == 0
         for need in needs:
-            assert need in found.stderr, gang
+            assert need in done.stderr, gang
     assert "needs in" not in at_a_shell(*command).stderr
     # Kueue adds up what the Pods ask for, whatever the job says.
     (tmp_path / "job.json").write_text(json.dumps(job(minResources={"example.com/nic": 1})))
@@ -316,9 +320,9 @@ def test_w2_a_field_that_a_scheduler_cannot_use_is_told_of(gang: str) -> None:
     policy = copy.deepcopy(EVERYTHING)
     if gang != "yunikorn":
         policy["queue"] = "q"
-    found = told(gang, job(**policy))
-    assert {code for code, _ in found} <= {"ET2092"}
-    assert {message.partition(" has no effect")[0] for _, message in found} == UNUSED[gang]
+    reported = problems(gang, job(**policy))
+    assert {code for code, _ in reported} <= {"ET2092"}
+    assert {message.partition(" has no effect")[0] for _, message in reported} == UNUSED[gang]
 
 
 def test_w2_without_a_scheduler_all_of_it_is_told_of_once() -> None:

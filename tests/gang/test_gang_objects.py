@@ -41,9 +41,13 @@ def worked(gang: str, **annotations: str) -> dict[str, Any]:
     launcher |= {"resources": LAUNCHER, "command": list(ELASTIC)}
     [worker] = types["worker"]["template"]["spec"]["containers"]
     worker["resources"] = WORKER
-    asked = {"queue": QUEUES.get(gang, "research"), "priority_class": "train-high", **annotations}
+    gang_settings = {
+        "queue": QUEUES.get(gang, "research"),
+        "priority_class": "train-high",
+        **annotations,
+    }
     job["metadata"]["annotations"] = {
-        f"etcompile.dev/gang-{name.replace('_', '-')}": text for name, text in asked.items()
+        f"etcompile.dev/gang-{name.replace('_', '-')}": text for name, text in gang_settings.items()
     }
     return job
 
@@ -54,8 +58,8 @@ def ganged(gang: str, *documents: dict[str, Any], **settings: Any) -> Compilatio
 
 
 def group(compilation: Compilation) -> dict[str, Any]:
-    [found] = [o for o in compilation.objects if o["kind"] in ("PodGroup", "Workload")]
-    return dict(found)
+    [value] = [o for o in compilation.objects if o["kind"] in ("PodGroup", "Workload")]
+    return dict(value)
 
 
 def pod(compilation: Compilation, name: str) -> Any:
@@ -65,13 +69,13 @@ def pod(compilation: Compilation, name: str) -> Any:
 def marks(value: Any, *domains: str) -> dict[str, str]:
     """Labels and annotations of these domains."""
     metadata = value["metadata"]
-    found = {**metadata["labels"], **metadata["annotations"]}
-    return {k: v for k, v in found.items() if k.partition("/")[0] in domains}
+    all_marks = {**metadata["labels"], **metadata["annotations"]}
+    return {k: v for k, v in all_marks.items() if k.partition("/")[0] in domains}
 
 
 def test_volcano_is_told_of_each_role() -> None:
-    made = ganged("volcano", worked("volcano", timeout="600"))
-    value = group(made)
+    compilation = ganged("volcano", worked("volcano", timeout="600"))
+    value = group(compilation)
     assert value["apiVersion"] == "scheduling.volcano.sh/v1beta1"
     assert value["metadata"]["name"] == "ej-r7"
     assert value["metadata"]["annotations"] == {"volcano.sh/sla-waiting-time": "600s"}
@@ -84,7 +88,7 @@ def test_volcano_is_told_of_each_role() -> None:
         "queue": "research",
         "priorityClassName": "train-high",
     }
-    worker = pod(made, "worker-3")
+    worker = pod(compilation, "worker-3")
     assert worker["spec"]["schedulerName"] == "volcano"
     assert worker["spec"]["priorityClassName"] == "train-high"
     assert marks(worker, "scheduling.k8s.io", "volcano.sh") == {
@@ -93,29 +97,29 @@ def test_volcano_is_told_of_each_role() -> None:
         "volcano.sh/task-priority": "1",
     }
     priority = [
-        int(pod(made, name)["metadata"]["annotations"]["volcano.sh/task-priority"])
+        int(pod(compilation, name)["metadata"]["annotations"]["volcano.sh/task-priority"])
         for name in ("launcher", "worker-0", "worker-1", "worker-2", "worker-3")
     ]
     assert priority == sorted(priority, reverse=True)
 
 
 def test_coscheduling_is_told_of_all_pods_together() -> None:
-    made = ganged("coscheduling", worked("coscheduling", timeout="600"))
-    value = group(made)
+    compilation = ganged("coscheduling", worked("coscheduling", timeout="600"))
+    value = group(compilation)
     assert value["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
     assert value["spec"]["minMember"] == 3
     assert value["spec"]["scheduleTimeoutSeconds"] == 600
     assert value["spec"]["minResources"]["cpu"] == "17"
-    worker = pod(made, "worker-3")
+    worker = pod(compilation, "worker-3")
     assert marks(worker, "scheduling.x-k8s.io") == {"scheduling.x-k8s.io/pod-group": "ej-r7"}
     assert worker["spec"]["schedulerName"] == "scheduler-plugins-scheduler"
 
 
 def test_kueue_gets_a_group_of_the_minimum_and_the_others_one_by_one() -> None:
     job = worked("kueue", queue_priority="high", extra_queue_priority="low")
-    made = ganged("kueue", job)
-    assert not [value for value in made.objects if value["kind"] == "PodGroup"]
-    inside = marks(pod(made, "worker-1"), "kueue.x-k8s.io")
+    compilation = ganged("kueue", job)
+    assert not [value for value in compilation.objects if value["kind"] == "PodGroup"]
+    inside = marks(pod(compilation, "worker-1"), "kueue.x-k8s.io")
     assert inside == {
         "kueue.x-k8s.io/queue-name": "research",
         "kueue.x-k8s.io/pod-group-name": "ej-r7",
@@ -130,29 +134,29 @@ def test_kueue_gets_a_group_of_the_minimum_and_the_others_one_by_one() -> None:
         "kueue.x-k8s.io/retriable-in-group": "false",
         "kueue.x-k8s.io/pod-group-pod-index": "0",
     }
-    assert marks(pod(made, "launcher"), "kueue.x-k8s.io") == inside | ends
-    assert marks(pod(made, "worker-3"), "kueue.x-k8s.io") == {
+    assert marks(pod(compilation, "launcher"), "kueue.x-k8s.io") == inside | ends
+    assert marks(pod(compilation, "worker-3"), "kueue.x-k8s.io") == {
         "kueue.x-k8s.io/queue-name": "research",
         "kueue.x-k8s.io/priority-class": "low",
     }
-    assert "schedulerName" not in pod(made, "worker-0")["spec"]
+    assert "schedulerName" not in pod(compilation, "worker-0")["spec"]
 
 
 def test_kueue_gets_the_topology_of_a_job_on_each_pod_of_the_group() -> None:
     job = worked("kueue")
     required, slices = "podset-required-topology", "podset-slice-size"
-    asked = {f"kueue.x-k8s.io/{required}": "rack", f"kueue.x-k8s.io/{slices}": "2"}
-    job["metadata"].setdefault("annotations", {}).update(asked)
+    of_job = {f"kueue.x-k8s.io/{required}": "rack", f"kueue.x-k8s.io/{slices}": "2"}
+    job["metadata"].setdefault("annotations", {}).update(of_job)
     worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]
-    own = {"kueue.x-k8s.io/podset-preferred-topology": "block"}
-    worker.setdefault("metadata", {})["annotations"] = own
-    made = ganged("kueue", job)
-    assert asked.items() <= pod(made, "launcher")["metadata"]["annotations"].items()
+    of_template = {"kueue.x-k8s.io/podset-preferred-topology": "block"}
+    worker.setdefault("metadata", {})["annotations"] = of_template
+    compilation = ganged("kueue", job)
+    assert of_job.items() <= pod(compilation, "launcher")["metadata"]["annotations"].items()
     # What a template says of its topology counts for its Pods.
-    annotations = pod(made, "worker-1")["metadata"]["annotations"]
-    assert own.items() <= annotations.items()
+    annotations = pod(compilation, "worker-1")["metadata"]["annotations"]
+    assert of_template.items() <= annotations.items()
     assert f"kueue.x-k8s.io/{required}" not in annotations
-    assert made.diagnostics == ()
+    assert compilation.diagnostics == ()
 
 
 @pytest.mark.parametrize(
@@ -164,8 +168,8 @@ def test_kueue_gets_the_topology_of_a_job_on_each_pod_of_the_group() -> None:
     ],
 )
 def test_kubernetes_itself_is_told_as_its_version_wants(version: str, api: str, kind: str) -> None:
-    made = ganged("native", kubernetes_version=version)
-    value, spec = group(made), pod(made, "worker-3")["spec"]
+    compilation = ganged("native", kubernetes_version=version)
+    value, spec = group(compilation), pod(compilation, "worker-3")["spec"]
     assert (value["apiVersion"], value["kind"]) == (api, kind)
     gang = {"gang": {"minCount": 3}}
     if version == "1.35":
@@ -192,8 +196,8 @@ def test_only_a_gang_without_elastic_pods_is_disrupted_as_a_whole(
     types: dict[str, int], elastic: dict[str, int] | None, mode: dict[str, Any] | None
 ) -> None:
     job = kubeflow_job("PyTorchJob", types, **({"elasticPolicy": elastic} if elastic else {}))
-    made = ganged("native", job, kubernetes_version="1.37")
-    assert group(made)["spec"].get("disruptionMode") == mode
+    compilation = ganged("native", job, kubernetes_version="1.37")
+    assert group(compilation)["spec"].get("disruptionMode") == mode
 
 
 def test_scaling_does_not_change_the_immutable_disruption_mode() -> None:
@@ -201,8 +205,8 @@ def test_scaling_does_not_change_the_immutable_disruption_mode() -> None:
     [launcher] = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"]
     launcher["command"] = ["mpirun", "-np", "2", "train"]
     for intents in ([], [scale_out("more", 2)]):
-        made = ganged("native", job, *intents, kubernetes_version="1.37")
-        assert group(made)["spec"]["disruptionMode"] == {"all": {}}
+        compilation = ganged("native", job, *intents, kubernetes_version="1.37")
+        assert group(compilation)["spec"]["disruptionMode"] == {"all": {}}
 
 
 @pytest.mark.parametrize(
@@ -223,48 +227,48 @@ def test_a_gang_is_placed_by_a_label_of_nodes_or_the_label_is_reported(
     job = kubeflow_job("PyTorchJob", {"Worker": 2})
     job["metadata"]["annotations"] = {"etcompile.dev/gang-topology": label}
     settings = Settings(gang=gang, run="r7", kubernetes_version=version)
-    made = etcompile.compile([job], Options(namespace="ml", settings=settings))
-    reported = [one.code for one in made.diagnostics if one.code != "ET2083"]
+    compilation = etcompile.compile([job], Options(namespace="ml", settings=settings))
+    reported = [one.code for one in compilation.diagnostics if one.code != "ET2083"]
     assert reported == ([code] if code else [])
     if gang == "native" and not code:
-        assert group(made)["spec"]["schedulingConstraints"] == {"topology": [{"key": label}]}
+        assert group(compilation)["spec"]["schedulingConstraints"] == {"topology": [{"key": label}]}
     if gang == "kueue":
-        notes = by_name(made)["Pod", "mnist-r7-worker-1"]["metadata"]["annotations"]
+        notes = by_name(compilation)["Pod", "mnist-r7-worker-1"]["metadata"]["annotations"]
         assert notes["kueue.x-k8s.io/podset-required-topology"] == label
 
 
 def test_yunikorn_is_told_all_by_each_pod() -> None:
-    made = ganged("yunikorn", worked("yunikorn", timeout="600"))
-    found = {name: pod(made, name) for name in ("launcher", "worker-0", "worker-3")}
-    notes = {name: marks(value, "yunikorn.apache.org") for name, value in found.items()}
+    compilation = ganged("yunikorn", worked("yunikorn", timeout="600"))
+    members = {name: pod(compilation, name) for name in ("launcher", "worker-0", "worker-3")}
+    notes = {name: marks(value, "yunikorn.apache.org") for name, value in members.items()}
     names = [one.pop("yunikorn.apache.org/task-group-name") for one in notes.values()]
     assert names == ["launcher", "worker", "worker"]
     assert notes["launcher"] == notes["worker-0"] == notes["worker-3"]
-    told = notes["launcher"]
-    assert told["yunikorn.apache.org/app-id"] == "ej-r7"
-    assert told["yunikorn.apache.org/queue"] == "root.research"
-    policy = told["yunikorn.apache.org/schedulingPolicyParameters"]
+    of_launcher = notes["launcher"]
+    assert of_launcher["yunikorn.apache.org/app-id"] == "ej-r7"
+    assert of_launcher["yunikorn.apache.org/queue"] == "root.research"
+    policy = of_launcher["yunikorn.apache.org/schedulingPolicyParameters"]
     assert policy == "placeholderTimeoutInSeconds=600 gangSchedulingStyle=Hard"
-    groups = json.loads(told["yunikorn.apache.org/task-groups"])
+    groups = json.loads(of_launcher["yunikorn.apache.org/task-groups"])
     assert [(one["name"], one["minMember"]) for one in groups] == [("launcher", 1), ("worker", 2)]
     assert groups[1]["minResource"] == {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"}
 
 
 def test_yunikorn_starts_pods_as_they_fit_only_for_who_says_so() -> None:
-    made = ganged("yunikorn", worked("yunikorn", on_timeout="best-effort"))
+    compilation = ganged("yunikorn", worked("yunikorn", on_timeout="best-effort"))
     policy = "yunikorn.apache.org/schedulingPolicyParameters"
-    text = pod(made, "launcher")["metadata"]["annotations"][policy]
+    text = pod(compilation, "launcher")["metadata"]["annotations"][policy]
     assert text == "gangSchedulingStyle=Soft"
 
 
 def test_kai_is_told_of_each_role() -> None:
-    made = ganged("kai")
-    assert group(made)["spec"] == {
+    compilation = ganged("kai")
+    assert group(compilation)["spec"] == {
         "queue": "research",
         "priorityClassName": "train-high",
         "subGroups": [{"name": "launcher", "minMember": 1}, {"name": "worker", "minMember": 2}],
     }
-    worker = pod(made, "worker-3")
+    worker = pod(compilation, "worker-3")
     assert marks(worker, "kai.scheduler", "pod-group-name") == {
         "kai.scheduler/subgroup-name": "worker",
         "kai.scheduler/queue": "research",
@@ -275,12 +279,12 @@ def test_kai_is_told_of_each_role() -> None:
 
 
 def test_koordinator_gets_a_group_whose_minimum_may_change() -> None:
-    made = ganged("koordinator", worked("koordinator", timeout="600"))
-    value = group(made)
+    compilation = ganged("koordinator", worked("koordinator", timeout="600"))
+    value = group(compilation)
     assert value["apiVersion"] == "scheduling.sigs.k8s.io/v1alpha1"
     assert (value["spec"]["minMember"], value["spec"]["scheduleTimeoutSeconds"]) == (3, 600)
     assert value["metadata"]["annotations"]["gang.scheduling.koordinator.sh/mode"] == "Strict"
-    worker = pod(made, "worker-3")
+    worker = pod(compilation, "worker-3")
     assert worker["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == "ej-r7"
     assert worker["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "research"
 
@@ -301,20 +305,20 @@ def test_scaling_touches_no_pod_and_no_gang_that_is_there(gang: str) -> None:
 def test_a_gang_is_named_as_the_job_and_as_its_run(gang: str) -> None:
     for run, name in (("r7", "ej-r7"), *([] if gang == "kueue" else [(None, "ej")])):
         settings = Settings(gang=gang, run=run)
-        made = compiled(worked(gang), settings=settings, namespace="ml")
-        launcher = by_name(made)["Pod", f"{name}-launcher"]
+        compilation = compiled(worked(gang), settings=settings, namespace="ml")
+        launcher = by_name(compilation)["Pod", f"{name}-launcher"]
         text = json.dumps([launcher["metadata"], launcher["spec"].get("schedulingGroup")])
         assert f'"{name}"' in text
-        groups = [o["metadata"]["name"] for o in made.objects if o["kind"] == "PodGroup"]
+        groups = [o["metadata"]["name"] for o in compilation.objects if o["kind"] == "PodGroup"]
         assert groups in ([], [name])
 
 
 def test_groups_come_before_their_pods_and_are_annotated_like_others() -> None:
     settings = Settings(gang="volcano", profiles=("argocd",))
-    made = compiled(worked("volcano"), settings=settings, namespace="ml")
-    kinds = [value["kind"] for value in made.objects]
+    compilation = compiled(worked("volcano"), settings=settings, namespace="ml")
+    kinds = [value["kind"] for value in compilation.objects]
     assert kinds.index("PodGroup") < kinds.index("Pod")
-    notes = group(made)["metadata"]["annotations"]
+    notes = group(compilation)["metadata"]["annotations"]
     assert notes["argocd.argoproj.io/sync-wave"] == "0"
     assert notes["argocd.argoproj.io/sync-options"] == "SkipDryRunOnMissingResource=true"
 
@@ -359,8 +363,8 @@ def test_resources_that_somebody_names_count_as_they_are() -> None:
         "nvidia.com/gpu": "2",
     }
     named = worked("volcano", min_resources="cpu=4, memory=8Gi")
-    found = group(ganged("volcano", named))["spec"]["minResources"]
-    assert found == {"cpu": "4", "memory": "8Gi"}
+    resources = group(ganged("volcano", named))["spec"]["minResources"]
+    assert resources == {"cpu": "4", "memory": "8Gi"}
 
 
 def test_requests_are_what_a_scheduler_counts() -> None:
@@ -375,15 +379,15 @@ def test_requests_are_what_a_scheduler_counts() -> None:
         "overhead": {"cpu": "100m"},
         "runtimeClassName": "kata",
     }
-    found = group(ganged("volcano", kubeflow_job("JAXJob", {"Worker": worker})))["spec"]
+    spec = group(ganged("volcano", kubeflow_job("JAXJob", {"Worker": worker})))["spec"]
     # Twice: the proxy beside the larger init container, 2250m, and the runtime's own.
-    assert found["minResources"] == {"cpu": "4700m", "memory": "4Gi"}
+    assert spec["minResources"] == {"cpu": "4700m", "memory": "4Gi"}
 
 
 def test_a_suspended_job_has_no_gang() -> None:
     job = kubeflow_job("JAXJob", {"Worker": 2}, runPolicy={"suspend": True})
-    made = ganged("volcano", job)
-    assert {value["kind"] for value in made.objects} == {"ConfigMap"}
+    compilation = ganged("volcano", job)
+    assert {value["kind"] for value in compilation.objects} == {"ConfigMap"}
 
 
 def test_the_pod_of_a_launcher_job_is_marked() -> None:
@@ -399,9 +403,9 @@ def test_the_pod_of_a_launcher_job_is_marked() -> None:
             }
         },
     }
-    made = ganged("volcano", job)
-    assert group(made)["spec"]["queue"] == "q"
-    launcher = by_name(made)["Job", "ej-r7-launcher"]["spec"]["template"]
+    compilation = ganged("volcano", job)
+    assert group(compilation)["spec"]["queue"] == "q"
+    launcher = by_name(compilation)["Job", "ej-r7-launcher"]["spec"]["template"]
     assert launcher["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "ej-r7"
     assert launcher["spec"]["schedulerName"] == "volcano"
     # Kueue queues a Job by itself: there the launcher is a Pod.
@@ -410,10 +414,10 @@ def test_the_pod_of_a_launcher_job_is_marked() -> None:
 
 @pytest.mark.parametrize("gang", SCHEDULERS)
 def test_the_launcher_begins_with_the_workers_that_its_gang_begins_with(gang: str) -> None:
-    made = ganged(gang)
-    script = by_name(made)["ConfigMap", "ej-config"]["data"]["wait-for-workers.sh"]
+    compilation = ganged(gang)
+    script = by_name(compilation)["ConfigMap", "ej-config"]["data"]["wait-for-workers.sh"]
     assert "-ge 2 ]" in script
-    inits = pod(made, "launcher")["spec"]["initContainers"]
+    inits = pod(compilation, "launcher")["spec"]["initContainers"]
     [gate] = [one for one in inits if one["name"] == "wait-for-workers"]
     assert "/etc/etcompile/hosts" in [mount["mountPath"] for mount in gate["volumeMounts"]]
     plain = by_name(compiled(worked(gang), namespace="ml"))["ConfigMap", "ej-config"]["data"]

@@ -81,8 +81,8 @@ EVERY = each(SCHEDULERS, KINDS)
 def job(kind: str, **metadata: dict[str, str]) -> dict[str, Any]:
     value = copy.deepcopy(KINDS[kind])
     value["metadata"]["namespace"] = "ml"
-    for field, given in metadata.items():
-        value["metadata"][field] = {**value["metadata"].get(field, {}), **given}
+    for field, entries in metadata.items():
+        value["metadata"][field] = {**value["metadata"].get(field, {}), **entries}
     for template in templates(value):
         template["spec"]["containers"][0]["resources"] = RESOURCES
     return value
@@ -99,12 +99,12 @@ def options(gang: str, **settings: Any) -> Options:
     return Options(namespace="ml", settings=chosen)
 
 
-def told(value: Any, gang: str, **settings: Any) -> dict[str, str]:
-    found = etcompile.compile([value], options(gang, **settings)).diagnostics
-    return {one.code: one.message for one in found}
+def messages(value: Any, gang: str, **settings: Any) -> dict[str, str]:
+    diagnostics = etcompile.compile([value], options(gang, **settings)).diagnostics
+    return {one.code: one.message for one in diagnostics}
 
 
-def made(value: Any, gang: str, **settings: Any) -> list[dict[str, Any]]:
+def rendered(value: Any, gang: str, **settings: Any) -> list[dict[str, Any]]:
     chosen = options(gang, **settings)
     return list(compiled(value, settings=chosen.settings, namespace="ml").objects)
 
@@ -119,8 +119,8 @@ def pods(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def group(objects: list[dict[str, Any]]) -> dict[str, Any]:
-    [found] = [value for value in objects if value["kind"] == "PodGroup"]
-    return found
+    [pod_group] = [value for value in objects if value["kind"] == "PodGroup"]
+    return pod_group
 
 
 # The scheduler's name --------------------------------------------------------------------------
@@ -133,33 +133,33 @@ def test_a_scheduler_that_all_templates_name_is_replaced_or_told_of(gang: str, k
         template["spec"]["schedulerName"] = "my-scheduler"
     if kind == "ElasticJob" and gang in ("kueue", "native"):
         # The Pod of DLRover's master has no template here, and keeps the default one.
-        assert "ET2082" in told(value, gang)
+        assert "ET2082" in messages(value, gang)
         return
-    found = told(value, gang)
+    reported = messages(value, gang)
     if kind == "ElasticJob":
-        assert "my-scheduler (worker)" in found["ET2082"]
+        assert "my-scheduler (worker)" in reported["ET2082"]
         return
-    names = {pod["spec"].get("schedulerName") for pod in pods(made(value, gang))}
+    names = {pod["spec"].get("schedulerName") for pod in pods(rendered(value, gang))}
     replaces = kind == "MPIJob v2beta1" and SCHEDULERS[gang]
     assert names == {SCHEDULERS[gang] if replaces else "my-scheduler"}
     # Kueue admits Pods of any scheduler.
     expected = {"ET2102"} if replaces else set() if gang == "kueue" else {"ET2101"}
-    assert {code for code in found if code in ("ET2082", "ET2101", "ET2102")} == expected
-    assert "my-scheduler" in "".join(found[code] for code in expected) or not expected
+    assert {code for code in reported if code in ("ET2082", "ET2101", "ET2102")} == expected
+    assert "my-scheduler" in "".join(reported[code] for code in expected) or not expected
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(SCHEDULERS, SEVERAL_ROLES))
 def test_a_scheduler_that_one_template_names_is_replaced_or_refused(gang: str, kind: str) -> None:
     value = job(kind)
     templates(value)[0]["spec"]["schedulerName"] = "my-scheduler"
-    found = told(value, gang)
+    reported = messages(value, gang)
     if kind == "MPIJob v2beta1" and SCHEDULERS[gang]:
-        assert "ET2082" not in found
-        assert found["ET2102"].startswith("schedulerName 'my-scheduler' of launcher")
-        names = {pod["spec"]["schedulerName"] for pod in pods(made(value, gang))}
+        assert "ET2082" not in reported
+        assert reported["ET2102"].startswith("schedulerName 'my-scheduler' of launcher")
+        names = {pod["spec"]["schedulerName"] for pod in pods(rendered(value, gang))}
         assert names == {SCHEDULERS[gang]}
     else:
-        assert "my-scheduler" in found["ET2082"]
+        assert "my-scheduler" in reported["ET2082"]
 
 
 @pytest.mark.parametrize(("gang", "kind"), EVERY)
@@ -167,7 +167,7 @@ def test_the_scheduler_of_the_gang_may_be_named(gang: str, kind: str) -> None:
     value = job(kind)
     for template in templates(value):
         template["spec"]["schedulerName"] = SCHEDULERS[gang] or "default-scheduler"
-    assert told(value, gang).keys() & {"ET2082", "ET2101", "ET2102"} == set()
+    assert messages(value, gang).keys() & {"ET2082", "ET2101", "ET2102"} == set()
 
 
 @pytest.mark.parametrize(("gang", "kind"), EVERY)
@@ -175,8 +175,8 @@ def test_a_name_that_the_settings_give_the_scheduler_is_the_right_one(gang: str,
     value = job(kind)
     for template in templates(value):
         template["spec"]["schedulerName"] = "my-scheduler"
-    found = told(value, gang, gang_scheduler="my-scheduler")
-    assert found.keys() & {"ET2082", "ET2101", "ET2102"} == set()
+    reported = messages(value, gang, gang_scheduler="my-scheduler")
+    assert reported.keys() & {"ET2082", "ET2101", "ET2102"} == set()
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEDULERS.values() if name])
@@ -184,7 +184,7 @@ def test_kueue_is_told_of_a_scheduler_that_takes_its_pods_one_by_one(name: str) 
     value = job("TFJob")
     for template in templates(value):
         template["spec"]["schedulerName"] = name
-    assert name in told(value, "kueue")["ET2101"]
+    assert name in messages(value, "kueue")["ET2101"]
 
 
 def test_what_a_template_names_is_told_at_its_line(tmp_path: Path) -> None:
@@ -192,8 +192,8 @@ def test_what_a_template_names_is_told_at_its_line(tmp_path: Path) -> None:
     for template in templates(value):
         template["spec"]["schedulerName"] = "mine"
     (tmp_path / "job.yaml").write_text(text := yaml.safe_dump(value))
-    found = etcompile.compile([tmp_path / "job.yaml"], options("volcano")).diagnostics
-    [problem] = [one for one in found if one.code == "ET2101"]
+    diagnostics = etcompile.compile([tmp_path / "job.yaml"], options("volcano")).diagnostics
+    [problem] = [one for one in diagnostics if one.code == "ET2101"]
     assert problem.location is not None
     assert problem.location.line is not None
     assert "schedulerName: mine" in text.splitlines()[problem.location.line - 1]
@@ -202,7 +202,7 @@ def test_what_a_template_names_is_told_at_its_line(tmp_path: Path) -> None:
 
 # Annotations of the job ------------------------------------------------------------------------
 
-OWN = {
+GANG_ANNOTATIONS = {
     "volcano": {
         "volcano.sh/preemptable": "true",
         "volcano.sh/sla-waiting-time": "45m",
@@ -227,19 +227,21 @@ BOOKKEEPING = {
 }
 
 
-@pytest.mark.parametrize(("gang", "kind"), each(OWN, KINDS))
+@pytest.mark.parametrize(("gang", "kind"), each(GANG_ANNOTATIONS, KINDS))
 def test_what_a_scheduler_reads_from_its_group_is_on_it(gang: str, kind: str) -> None:
-    objects = made(job(kind, annotations=OWN[gang]), gang)
-    assert group(objects)["metadata"]["annotations"].items() >= OWN[gang].items()
-    assert told(job(kind, annotations=OWN[gang]), gang) == told(job(kind), gang)
+    objects = rendered(job(kind, annotations=GANG_ANNOTATIONS[gang]), gang)
+    assert group(objects)["metadata"]["annotations"].items() >= GANG_ANNOTATIONS[gang].items()
+    assert messages(job(kind, annotations=GANG_ANNOTATIONS[gang]), gang) == messages(
+        job(kind), gang
+    )
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(WITH_GROUP, KINDS))
 def test_all_annotations_are_on_the_group_where_upstream_copies_them(gang: str, kind: str) -> None:
-    objects = made(job(kind, annotations={"example.com/team": "vision"}), gang)
-    found = group(objects)["metadata"].get("annotations", {})
+    objects = rendered(job(kind, annotations={"example.com/team": "vision"}), gang)
+    annotations = group(objects)["metadata"].get("annotations", {})
     copied = kind in TRAINING_OPERATOR and gang in ("volcano", "coscheduling")
-    assert ("example.com/team" in found) == (copied or gang == "kai")
+    assert ("example.com/team" in annotations) == (copied or gang == "kai")
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(WITH_GROUP, KINDS))
@@ -247,32 +249,32 @@ def test_what_tools_keep_on_the_job_is_on_no_group(gang: str, kind: str) -> None
     known = {"etcompile.dev/gate-timeout"} if kind in TRAINING_OPERATOR else set()
     notes = {name: text for name, text in BOOKKEEPING.items() if name not in known}
     instance = {"app.kubernetes.io/instance": "argo", "argocd.argoproj.io/instance": "argo"}
-    objects = made(job(kind, annotations=notes, labels=instance), gang)
+    objects = rendered(job(kind, annotations=notes, labels=instance), gang)
     metadata = group(objects)["metadata"]
     assert BOOKKEEPING.keys().isdisjoint(metadata.get("annotations", {}))
     assert instance.keys().isdisjoint(metadata["labels"])
 
 
 def test_the_order_of_annotations_changes_no_byte() -> None:
-    first = job("TFJob", annotations=OWN["volcano"])
-    second = job("TFJob", annotations=dict(reversed(OWN["volcano"].items())))
-    found = [group(made(value, "volcano"))["metadata"] for value in (first, second)]
-    assert yaml.safe_dump(found[0], sort_keys=False) == yaml.safe_dump(found[1], sort_keys=False)
+    first = job("TFJob", annotations=GANG_ANNOTATIONS["volcano"])
+    second = job("TFJob", annotations=dict(reversed(GANG_ANNOTATIONS["volcano"].items())))
+    groups = [group(rendered(value, "volcano"))["metadata"] for value in (first, second)]
+    assert yaml.safe_dump(groups[0], sort_keys=False) == yaml.safe_dump(groups[1], sort_keys=False)
 
 
 def test_volcano_waits_as_long_as_the_annotation_says() -> None:
     value = job("TFJob", annotations={"volcano.sh/sla-waiting-time": "45m"})
     value["spec"]["runPolicy"] = {"schedulingPolicy": {"scheduleTimeoutSeconds": 60}}
-    notes = group(made(value, "volcano"))["metadata"]["annotations"]
+    notes = group(rendered(value, "volcano"))["metadata"]["annotations"]
     assert notes["volcano.sh/sla-waiting-time"] == "45m"
-    assert "timeout has no effect with Volcano" in told(value, "volcano")["ET2092"]
+    assert "timeout has no effect with Volcano" in messages(value, "volcano")["ET2092"]
 
 
 def test_koordinators_group_keeps_what_the_job_says_of_it() -> None:
     value = job(
         "TFJob", annotations={"gang.scheduling.koordinator.sh/match-policy": "only-waiting"}
     )
-    notes = group(made(value, "koordinator"))["metadata"]["annotations"]
+    notes = group(rendered(value, "koordinator"))["metadata"]["annotations"]
     assert notes["gang.scheduling.koordinator.sh/match-policy"] == "only-waiting"
     assert notes["gang.scheduling.koordinator.sh/mode"] == "Strict"
 
@@ -285,8 +287,8 @@ def in_queue(objects: list[dict[str, Any]], gang: str) -> set[str]:
     if gang == "volcano":
         return {group(objects)["spec"]["queue"]}
     field, key = QUEUES[gang]
-    found = {pod["metadata"][field].get(key) for pod in pods(objects)}
-    return found | ({group(objects)["spec"]["queue"]} if gang == "kai" else set())
+    queues = {pod["metadata"][field].get(key) for pod in pods(objects)}
+    return queues | ({group(objects)["spec"]["queue"]} if gang == "kai" else set())
 
 
 def queue(gang: str, name: str = "research") -> str:
@@ -297,8 +299,8 @@ def queue(gang: str, name: str = "research") -> str:
 def test_a_schedulers_own_key_on_the_job_names_the_queue(gang: str, kind: str) -> None:
     field, key = QUEUES[gang]
     value = job(kind, **{field: {key: queue(gang)}})
-    assert in_queue(made(value, gang), gang) == {queue(gang)}
-    assert told(value, gang) == told(job(kind), gang)
+    assert in_queue(rendered(value, gang), gang) == {queue(gang)}
+    assert messages(value, gang) == messages(job(kind), gang)
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
@@ -307,7 +309,7 @@ def test_a_schedulers_own_key_on_the_templates_names_the_queue(gang: str, kind: 
     value = job(kind)
     for template in templates(value):
         template["metadata"] = {field: {key: queue(gang)}}
-    assert in_queue(made(value, gang), gang) == {queue(gang)}
+    assert in_queue(rendered(value, gang), gang) == {queue(gang)}
 
 
 @pytest.mark.parametrize("gang", QUEUES)
@@ -315,9 +317,9 @@ def test_the_job_counts_before_its_templates_and_the_difference_is_told(gang: st
     field, key = QUEUES[gang]
     value = job("PyTorchJob", **{field: {key: queue(gang)}})
     templates(value)[1]["metadata"] = {field: {key: queue(gang, "other")}}
-    assert in_queue(made(value, gang), gang) == {queue(gang)}
-    assert key in told(value, gang)["ET2103"]
-    assert queue(gang, "other") in told(value, gang)["ET2103"]
+    assert in_queue(rendered(value, gang), gang) == {queue(gang)}
+    assert key in messages(value, gang)["ET2103"]
+    assert queue(gang, "other") in messages(value, gang)["ET2103"]
 
 
 @pytest.mark.parametrize("gang", QUEUES)
@@ -327,14 +329,14 @@ def test_the_policy_counts_before_the_annotation_of_volcano_only(gang: str) -> N
     policy = {"queue": queue(gang, "other")}
     value["spec"]["runPolicy"] = {"schedulingPolicy": policy}
     first = "other" if gang == "volcano" else "research"
-    assert in_queue(made(value, gang), gang) == {queue(gang, first)}
-    assert "ET2103" in told(value, gang)
+    assert in_queue(rendered(value, gang), gang) == {queue(gang, first)}
+    assert "ET2103" in messages(value, gang)
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
 def test_without_a_gang_scheduler_a_queue_of_the_job_is_told_of(gang: str, kind: str) -> None:
     field, key = QUEUES[gang]
-    message = told(job(kind, **{field: {key: "research"}}), "none")["ET2041"]
+    message = messages(job(kind, **{field: {key: "research"}}), "none")["ET2041"]
     assert key in message
 
 
@@ -344,8 +346,8 @@ def test_without_a_gang_scheduler_a_queue_of_templates_is_told_of(gang: str, kin
     value = job(kind)
     for template in templates(value):
         template["metadata"] = {field: {key: "research"}}
-    found = told(value, "none")
-    assert key in found["ET2093" if gang == "kueue" and "ET2093" in found else "ET2041"]
+    reported = messages(value, "none")
+    assert key in reported["ET2093" if gang == "kueue" and "ET2093" in reported else "ET2041"]
 
 
 @pytest.mark.parametrize(("gang", "alone"), [("volcano", True), ("kai", True), ("yunikorn", False)])
@@ -356,7 +358,7 @@ def test_pods_that_a_scheduler_takes_one_by_one_are_told_of(gang: str, alone: bo
         template["metadata"] = {field: {key: "research"}}
         template["spec"]["schedulerName"] = SCHEDULERS[gang]
     # YuniKorn reads the queue of each Pod, and the operator made no gang for it either.
-    assert set(told(value, "none")) == ({"ET2104"} if alone else set())
+    assert set(messages(value, "none")) == ({"ET2104"} if alone else set())
 
 
 @pytest.mark.parametrize(
@@ -364,12 +366,12 @@ def test_pods_that_a_scheduler_takes_one_by_one_are_told_of(gang: str, alone: bo
 )
 def test_a_queue_of_another_scheduler_is_told_of(gang: str, other: str) -> None:
     field, key = QUEUES[other]
-    assert key in told(job("PyTorchJob", **{field: {key: "research"}}), gang)["ET2092"]
+    assert key in messages(job("PyTorchJob", **{field: {key: "research"}}), gang)["ET2092"]
 
 
 def test_an_annotation_that_yunikorn_reads_from_pods_only_is_told_of() -> None:
     notes = {"yunikorn.apache.org/user.info": "{}"}
-    message = told(job("TFJob", annotations=notes), "yunikorn")["ET2041"]
+    message = messages(job("TFJob", annotations=notes), "yunikorn")["ET2041"]
     assert "YuniKorn reads it from Pods only" in message
 
 
@@ -380,9 +382,9 @@ def test_kueue_takes_the_priority_of_the_job_as_of_the_operators_jobs() -> None:
         "kueue.x-k8s.io/max-exec-time-seconds": "600",
     }
     value = job("PyTorchJob", labels=labels)
-    for pod in pods(made(value, "kueue")):
+    for pod in pods(rendered(value, "kueue")):
         assert pod["metadata"]["labels"].items() >= labels.items()
-    assert told(value, "kueue") == {}
+    assert messages(value, "kueue") == {}
 
 
 def kueue_ranks(objects: list[dict[str, Any]]) -> dict[str, list[int]]:
@@ -409,7 +411,7 @@ def test_kueue_knows_the_rank_of_each_pod_within_its_role(kind: str) -> None:
         "metadata": {"name": "mnist"},
         "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 3}},
     }
-    objects = made(value if kind == "TrainJob" else job(kind), "kueue")
+    objects = rendered(value if kind == "TrainJob" else job(kind), "kueue")
     ranks = kueue_ranks(objects)
     assert ranks
     for numbers in ranks.values():
@@ -427,8 +429,8 @@ def test_ranks_of_two_roles_placed_as_one_follow_each_other(kind: str) -> None:
         "kueue.x-k8s.io/podset-group-name": "all",
     }
     value = job(kind, annotations=together)
-    assert "ET2085" not in told(value, "kueue")
-    first, others = sorted(kueue_ranks(made(value, "kueue")).values(), key=len)
+    assert "ET2085" not in messages(value, "kueue")
+    first, others = sorted(kueue_ranks(rendered(value, "kueue")).values(), key=len)
     assert [*first, *sorted(others)] == [*range(1 + len(others))]
 
 
@@ -438,15 +440,15 @@ def test_other_roles_than_two_with_a_single_pod_cannot_be_placed_as_one(
 ) -> None:
     value = kubeflow_job("TFJob", types)
     value["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-group-name": "all"}
-    assert "places two roles as one" in told(value, "kueue")["ET2085"]
+    assert "places two roles as one" in messages(value, "kueue")["ET2085"]
 
 
 def test_kueue_gets_parameters_of_provisioning_requests_from_the_job() -> None:
     notes = {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "600"}
     value = job("PyTorchJob", annotations=notes)
-    for pod in pods(made(value, "kueue")):
+    for pod in pods(rendered(value, "kueue")):
         assert pod["metadata"]["annotations"].items() >= notes.items()
-    assert told(value, "kueue") == {}
+    assert messages(value, "kueue") == {}
 
 
 def test_kai_takes_from_the_job_what_its_own_grouper_takes() -> None:
@@ -460,13 +462,13 @@ def test_kai_takes_from_the_job_what_its_own_grouper_takes() -> None:
         "kai.scheduler/topology": "cluster",
         "kai.scheduler/topology-required-placement": "rack",
     }
-    found = group(made(job("PyTorchJob", labels=labels, annotations=notes), "kai"))
-    assert found["metadata"]["labels"].items() >= labels.items()
-    assert found["spec"]["queue"] == "research"
-    assert found["spec"]["preemptibility"] == "non-preemptible"
-    assert found["spec"]["priorityClassName"] == "build"
+    pod_group = group(rendered(job("PyTorchJob", labels=labels, annotations=notes), "kai"))
+    assert pod_group["metadata"]["labels"].items() >= labels.items()
+    assert pod_group["spec"]["queue"] == "research"
+    assert pod_group["spec"]["preemptibility"] == "non-preemptible"
+    assert pod_group["spec"]["priorityClassName"] == "build"
     topology = {"topology": "cluster", "requiredTopologyLevel": "rack"}
-    assert found["spec"]["topologyConstraint"] == topology
+    assert pod_group["spec"]["topologyConstraint"] == topology
 
 
 # Priorities ------------------------------------------------------------------------------------
@@ -481,14 +483,14 @@ def test_different_priorities_are_refused_by_kubernetes_own_gangs_only(
     first["spec"]["priorityClassName"] = "urgent"
     for template in others:
         template["spec"]["priorityClassName"] = "usual"
-    found = told(value, gang)
+    reported = messages(value, gang)
     if gang == "native":
-        assert "urgent" in found["ET2082"]
+        assert "urgent" in reported["ET2082"]
         return
-    assert "ET2082" not in found
-    assert "urgent" in found["ET2100"]
-    assert "usual" in found["ET2100"]
-    objects = made(value, gang)
+    assert "ET2082" not in reported
+    assert "urgent" in reported["ET2100"]
+    assert "usual" in reported["ET2100"]
+    objects = rendered(value, gang)
     assert {pod["spec"]["priorityClassName"] for pod in pods(objects)} == {"urgent", "usual"}
     if gang == "kai" or (gang == "volcano" and kind not in TRAINING_OPERATOR):
         assert group(objects)["spec"]["priorityClassName"] == "urgent"
@@ -516,20 +518,24 @@ def test_the_group_of_an_mpijob_has_the_class_that_its_operator_gives_it(
             template["spec"]["priorityClassName"] = name
     if policy:
         value["spec"]["runPolicy"] = {"schedulingPolicy": {"priorityClass": policy}}
-    assert group(made(value, "volcano"))["spec"].get("priorityClassName") == expected
+    assert group(rendered(value, "volcano"))["spec"].get("priorityClassName") == expected
 
 
 @pytest.mark.parametrize("kind", SEVERAL_ROLES)
 def test_volcano_orders_pods_of_different_priorities_by_these(kind: str) -> None:
     key = "volcano.sh/task-priority"
     value = job(kind)
-    assert all(key in pod["metadata"]["annotations"] for pod in pods(made(value, "volcano")))
+    assert all(key in pod["metadata"]["annotations"] for pod in pods(rendered(value, "volcano")))
     templates(value)[-1]["spec"]["priorityClassName"] = "urgent"
-    assert not any(key in pod["metadata"]["annotations"] for pod in pods(made(value, "volcano")))
-    own = job(kind)
-    templates(own)[-1]["metadata"] = {"annotations": {key: "7"}}
-    assert "7" in {pod["metadata"]["annotations"][key] for pod in pods(made(own, "volcano"))}
-    assert told(own, "volcano") == told(job(kind), "volcano")
+    assert not any(
+        key in pod["metadata"]["annotations"] for pod in pods(rendered(value, "volcano"))
+    )
+    prioritized = job(kind)
+    templates(prioritized)[-1]["metadata"] = {"annotations": {key: "7"}}
+    assert "7" in {
+        pod["metadata"]["annotations"][key] for pod in pods(rendered(prioritized, "volcano"))
+    }
+    assert messages(prioritized, "volcano") == messages(job(kind), "volcano")
 
 
 @pytest.mark.parametrize(
@@ -546,16 +552,16 @@ def test_volcano_orders_pods_of_different_priorities_by_these(kind: str) -> None
 def test_marks_of_another_gang_are_replaced_and_told_of(gang: str, field: str, key: str) -> None:
     value = job("MPIJob v2beta1")
     templates(value)[1]["metadata"] = {field: {key: "mine"}}
-    found = told(value, gang)["ET2105"]
-    assert key in found
-    assert "'mine'" in found
-    assert {pod["metadata"][field][key] for pod in pods(made(value, gang))} == {"mnist-r1"}
+    message = messages(value, gang)["ET2105"]
+    assert key in message
+    assert "'mine'" in message
+    assert {pod["metadata"][field][key] for pod in pods(rendered(value, gang))} == {"mnist-r1"}
 
 
 def test_kai_is_not_told_of_a_preemptibility_that_it_does_not_know() -> None:
     value = job("TFJob", labels={"kai.scheduler/preemptibility": "maybe"})
-    assert "preemptibility" not in group(made(value, "kai"))["spec"]
-    assert "preemptible or non-preemptible" in told(value, "kai")["ET2092"]
+    assert "preemptibility" not in group(rendered(value, "kai"))["spec"]
+    assert "preemptible or non-preemptible" in messages(value, "kai")["ET2092"]
 
 
 # Pods that the watcher makes -------------------------------------------------------------------
@@ -564,12 +570,12 @@ def test_kai_is_not_told_of_a_preemptibility_that_it_does_not_know() -> None:
 @pytest.mark.parametrize(("gang", "kind"), EVERY)
 def test_a_pod_that_is_made_again_is_the_same_member(gang: str, kind: str) -> None:
     field, key = QUEUES.get(gang, ("labels", "example.com/none"))
-    value = job(kind, annotations=OWN.get(gang, {}))
+    value = job(kind, annotations=GANG_ANNOTATIONS.get(gang, {}))
     value["metadata"].setdefault(field, {})[key] = queue(gang)
     if kind == "MPIJob v2beta1":
         templates(value)[0]["spec"]["schedulerName"] = SCHEDULERS[gang] or "default-scheduler"
         templates(value)[1]["spec"]["schedulerName"] = SCHEDULERS[gang] and "my-scheduler"
-    objects = made(value, gang)
+    objects = rendered(value, gang)
     [config] = [one for one in objects if "job.yaml" in one.get("data", {})]
     metadata = {**config["metadata"], "uid": "1", "resourceVersion": "1"}
     run = StoredRun({**config, "metadata": metadata})
@@ -593,10 +599,10 @@ def overlaid(folder: Path, gang: str, patch: str) -> dict[str, tuple[str, int]]:
         f"  - target: {{kind: Pod}}\n    patch: {patch}\n"
     )
     chosen = structs.replace(options(gang), overlays=(folder / "overlay.yaml",))
-    found = etcompile.compile([folder / "job.yaml"], chosen).diagnostics
+    diagnostics = etcompile.compile([folder / "job.yaml"], chosen).diagnostics
     return {
         one.code: (Path(one.location.file).name, one.location.line or 0)
-        for one in found
+        for one in diagnostics
         if one.location
     }
 
@@ -605,11 +611,11 @@ def overlaid(folder: Path, gang: str, patch: str) -> dict[str, tuple[str, int]]:
 def test_a_scheduler_that_an_overlay_names_is_told_of_in_the_overlay(
     tmp_path: Path, gang: str
 ) -> None:
-    found = overlaid(tmp_path, gang, "{spec: {schedulerName: mine}}")
-    assert found["ET2101"] == ("overlay.yaml", 5)
+    reported = overlaid(tmp_path, gang, "{spec: {schedulerName: mine}}")
+    assert reported["ET2101"] == ("overlay.yaml", 5)
 
 
 @pytest.mark.parametrize(("gang", "code"), [("none", "ET2041"), ("volcano", "ET2092")])
 def test_a_queue_that_an_overlay_names_is_told_of(tmp_path: Path, gang: str, code: str) -> None:
-    found = overlaid(tmp_path, gang, "{metadata: {labels: {kai.scheduler/queue: a}}}")
-    assert found[code] == ("overlay.yaml", 5)
+    reported = overlaid(tmp_path, gang, "{metadata: {labels: {kai.scheduler/queue: a}}}")
+    assert reported[code] == ("overlay.yaml", 5)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import etcompile
-from definitions import CRDS, asked_until_served, install, structural_schemas
+from definitions import CRDS, ask_until_served, install, structural_schemas
 from etcompile import Options, Settings
 from etcompile.check.kubernetes import check_object
 from etcompile.load import from_values
@@ -59,16 +59,16 @@ def test_every_example_with_every_scheduler_passes_their_schemas(example: Path, 
 
 @pytest.mark.parametrize("version", VERSIONS["native"])
 def test_kubernetes_own_schema_takes_its_own_gangs(version: str) -> None:
-    made = compiled(EXAMPLES[0], "native", version).objects
+    objects = compiled(EXAMPLES[0], "native", version).objects
     for kind in ("Pod", "Workload" if version == "1.35" else "PodGroup"):
-        value = next(value for value in made if value["kind"] == kind)
+        value = next(value for value in objects if value["kind"] == kind)
         assert faults(value, version) == []
 
 
 @pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: path.stem)
 def test_a_group_with_a_field_that_its_schema_lacks_is_refused(path: Path) -> None:
-    made = compiled(EXAMPLES[0], path.stem, "1.37")
-    [value] = [dict(value) for value in made.objects if value["kind"] == "PodGroup"]
+    compilation = compiled(EXAMPLES[0], path.stem, "1.37")
+    [value] = [dict(value) for value in compilation.objects if value["kind"] == "PodGroup"]
     schema = SCHEMAS[value["apiVersion"], "PodGroup"]
     wrong = {**value, "spec": {**value["spec"], "minMembers": 1}}
     with pytest.raises(jsonschema.ValidationError, match="minMembers"):
@@ -87,5 +87,5 @@ def test_a_real_api_server_takes_every_group(control_plane, namespace) -> None:
                 placed = {**value, "metadata": {**value["metadata"], "namespace": namespace}}
                 url = f"/apis/{value['apiVersion']}/namespaces/{namespace}/podgroups"
                 how = "?dryRun=All&fieldValidation=Strict"
-                made = asked_until_served(control_plane, url + how, placed)
-                assert made["spec"].items() >= value["spec"].items(), definition["group"]
+                created = ask_until_served(control_plane, url + how, placed)
+                assert created["spec"].items() >= value["spec"].items(), definition["group"]

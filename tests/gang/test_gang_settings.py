@@ -25,9 +25,9 @@ def overlay(**settings: Any) -> dict[str, Any]:
 
 def schedulers(**options: Any) -> set[str | None]:
     """The schedulers of the job's Pods."""
-    made = etcompile.compile([JOB], Options(namespace="ml", **options))
-    assert made.ok, made.diagnostics
-    return {o["spec"].get("schedulerName") for o in made.objects if o["kind"] == "Pod"}
+    compilation = etcompile.compile([JOB], Options(namespace="ml", **options))
+    assert compilation.ok, compilation.diagnostics
+    return {o["spec"].get("schedulerName") for o in compilation.objects if o["kind"] == "Pod"}
 
 
 def test_without_a_choice_nothing_is_gang_scheduled() -> None:
@@ -48,9 +48,9 @@ def test_a_setting_that_is_given_wins_over_an_overlay() -> None:
 
 
 def test_an_overlay_with_an_unknown_scheduler_is_refused() -> None:
-    found = etcompile.compile([JOB], Options(overlays=(overlay(gang="vulcano"),)))
-    assert [one.code for one in found.diagnostics] == ["ET6008"]
-    assert "volcano" in (found.diagnostics[0].hint or "")
+    compilation = etcompile.compile([JOB], Options(overlays=(overlay(gang="vulcano"),)))
+    assert [one.code for one in compilation.diagnostics] == ["ET6008"]
+    assert "volcano" in (compilation.diagnostics[0].hint or "")
 
 
 def test_the_command_line_chooses(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_the_command_line_chooses(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "etcompile", "render", str(tmp_path), "-n", "ml"]
     chosen = ["--gang", "coscheduling", "--config", "gang-scheduler=mine"]
     done = subprocess.run([*command, *chosen], capture_output=True, text=True, check=True)
-    found = list(yaml.safe_load_all(done.stdout))
-    assert {o["spec"]["schedulerName"] for o in found if o["kind"] == "Pod"} == {"mine"}
+    objects = list(yaml.safe_load_all(done.stdout))
+    assert {o["spec"]["schedulerName"] for o in objects if o["kind"] == "Pod"} == {"mine"}
     wrong = subprocess.run([*command, "--gang", "x"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 2
 
@@ -110,8 +110,8 @@ def test_another_scheduler_is_a_module_and_its_name(monkeypatch: pytest.MonkeyPa
     module.SCHEDULERS = {"mine": mine}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(known, "GANGS", (*known.GANGS, "mine"))
-    made = compiled(JOB, settings=Settings(gang="mine"), namespace="ml")
-    pods = [o for o in made.objects if o["kind"] == "Pod"]
+    compilation = compiled(JOB, settings=Settings(gang="mine"), namespace="ml")
+    pods = [o for o in compilation.objects if o["kind"] == "Pod"]
     assert {o["spec"]["schedulerName"] for o in pods} == {"mine"}
     labels = pods[0]["metadata"]["labels"]
     assert (labels["mine/gang"], labels["mine/size"]) == ("mnist", "2")

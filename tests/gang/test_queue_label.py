@@ -25,30 +25,32 @@ def labelled(kind: str) -> dict[str, Any]:
     return {**job, "metadata": metadata}
 
 
-def told(job: Any, gang: str) -> dict[str, str]:
-    found = etcompile.compile([job], Options(settings=Settings(gang=gang, run="r1"))).diagnostics
-    return {one.code: one.message for one in found if QUEUE in one.message}
+def messages(job: Any, gang: str) -> dict[str, str]:
+    diagnostics = etcompile.compile(
+        [job], Options(settings=Settings(gang=gang, run="r1"))
+    ).diagnostics
+    return {one.code: one.message for one in diagnostics if QUEUE in one.message}
 
 
 @pytest.mark.parametrize("kind", JOBS)
 def test_with_kueue_it_names_the_queue(kind: str) -> None:
     settings = Settings(gang="kueue", run="r1")
-    made = compiled(labelled(kind), settings=settings)
-    pods = [value for value in made.objects if value["kind"] == "Pod"]
+    compilation = compiled(labelled(kind), settings=settings)
+    pods = [value for value in compilation.objects if value["kind"] == "Pod"]
     assert {pod["metadata"]["labels"][QUEUE] for pod in pods} == {"research"}
-    assert told(labelled(kind), "kueue") == {}
+    assert messages(labelled(kind), "kueue") == {}
 
 
 @pytest.mark.parametrize("kind", JOBS)
 def test_a_pod_that_is_made_again_is_in_the_same_queue(kind: str) -> None:
     from etcompile import backend
 
-    made = compiled(labelled(kind), settings=Settings(gang="kueue", run="r1"))
-    config = next(o for o in made.objects if "job.yaml" in o.get("data", {}))
+    compilation = compiled(labelled(kind), settings=Settings(gang="kueue", run="r1"))
+    config = next(o for o in compilation.objects if "job.yaml" in o.get("data", {}))
     text = config["data"]["job.yaml"]
     job, settings = read_stored(yaml.safe_load(text))
     again = {o["metadata"]["name"]: o for o in backend.lower(job, settings, backend.Texts(), text)}
-    for (which, name), value in by_name(made).items():
+    for (which, name), value in by_name(compilation).items():
         if which == "Pod":
             assert again[name]["metadata"]["labels"] == value["metadata"]["labels"]
 
@@ -56,25 +58,25 @@ def test_a_pod_that_is_made_again_is_in_the_same_queue(kind: str) -> None:
 def test_a_queue_that_the_job_names_for_any_scheduler_counts_first() -> None:
     job = labelled("TrainingJob")
     job["metadata"]["annotations"] = {"etcompile.dev/gang-queue": "own"}
-    made = compiled(job, settings=Settings(gang="kueue", run="r1"))
-    pod = by_name(made)["Pod", "mnist-r1-worker-0"]
+    compilation = compiled(job, settings=Settings(gang="kueue", run="r1"))
+    pod = by_name(compilation)["Pod", "mnist-r1-worker-0"]
     assert pod["metadata"]["labels"][QUEUE] == "own"
 
 
 @pytest.mark.parametrize("kind", JOBS)
 def test_without_a_gang_scheduler_it_is_told_to_have_no_effect(kind: str) -> None:
-    found = told(labelled(kind), "none")
+    reported = messages(labelled(kind), "none")
     # The Pod of DLRover's master has all labels of its job, so that Kueue sees this one Pod.
-    assert set(found) - {"ET2093"} == {"ET2041"}
-    assert ("ET2093" in found) == (kind == "ElasticJob")
-    assert "only --gang kueue gives them its labels" in found["ET2041"]
+    assert set(reported) - {"ET2093"} == {"ET2041"}
+    assert ("ET2093" in reported) == (kind == "ElasticJob")
+    assert "only --gang kueue gives them its labels" in reported["ET2041"]
 
 
 @pytest.mark.parametrize("gang", ["volcano", "coscheduling", "native", "koordinator", "kai"])
 def test_with_another_scheduler_it_is_told_to_have_no_effect(gang: str) -> None:
-    found = told(labelled("PyTorchJob"), gang)
-    assert list(found) == ["ET2092"]
-    assert "only Kueue has LocalQueues" in found["ET2092"]
+    reported = messages(labelled("PyTorchJob"), gang)
+    assert list(reported) == ["ET2092"]
+    assert "only Kueue has LocalQueues" in reported["ET2092"]
     assert "research" not in str(
         [o["spec"] for o in compiled(labelled("PyTorchJob"), settings=Settings(gang=gang)).objects
          if o["kind"] == "PodGroup"]
@@ -85,9 +87,9 @@ def test_with_another_scheduler_it_is_told_to_have_no_effect(gang: str) -> None:
 def test_on_a_pod_template_it_makes_kueue_take_pods_one_by_one(gang: str) -> None:
     job = training_job()
     worker(job)["template"]["metadata"] = {"labels": {QUEUE: "research"}}
-    found = told(job, gang)
-    assert list(found) == ["ET2093"]
-    assert told(job, "kueue") == {}
+    reported = messages(job, gang)
+    assert list(reported) == ["ET2093"]
+    assert messages(job, "kueue") == {}
 
 
 MISPLACED = {
@@ -105,12 +107,12 @@ def test_queue_in_the_wrong_map_is_moved_to_the_other(key: str, gang: str, of_po
     wrong, right = MISPLACED[key]
     options = Options(settings=Settings(gang=gang, run="r1"), default_namespace="ml")
 
-    def found(field: str) -> list[tuple[str, str]]:
+    def problems(field: str) -> list[tuple[str, str]]:
         job = copy.deepcopy(JOBS["TrainingJob"])
         holder = worker(job)["template"] if of_pods else job
         holder.setdefault("metadata", {}).setdefault(field, {})[key] = "research"
         diagnostics = etcompile.compile([job], options).diagnostics
         return [(one.code, one.hint or "") for one in diagnostics if key in one.message]
 
-    assert found(wrong) == [("ET2041", f"move it to metadata.{right}")]
-    assert ("ET2041", f"move it to metadata.{wrong}") not in found(right)
+    assert problems(wrong) == [("ET2041", f"move it to metadata.{right}")]
+    assert ("ET2041", f"move it to metadata.{wrong}") not in problems(right)

@@ -21,8 +21,8 @@ def intent(**what: Any) -> dict[str, Any]:
 
 
 def problems(**what: Any) -> list[etcompile.Diagnostic]:
-    found = etcompile.compile([JOB, intent(**what)]).diagnostics
-    return [one for one in found if one.severity is etcompile.Severity.ERROR]
+    diagnostics = etcompile.compile([JOB, intent(**what)]).diagnostics
+    return [one for one in diagnostics if one.severity is etcompile.Severity.ERROR]
 
 
 def test_the_names_that_can_go_are_told_and_can_go() -> None:
@@ -55,7 +55,7 @@ def test_the_field_that_takes_it_is_shown(field: str, place: tuple[int, int]) ->
         f"  toDelete: {{{field}}}\n"
     )
     (document,) = parse(text, file="in.yaml").documents
-    found = etcompile.compile([JOB, document]).diagnostics
-    (where,) = [one.location for one in found if one.code == "ET3012"]
+    diagnostics = etcompile.compile([JOB, document]).diagnostics
+    (where,) = [one.location for one in diagnostics if one.code == "ET3012"]
     assert where is not None
     assert (where.line, where.column) == place

@@ -9,7 +9,7 @@ from etcompile.compiler.stored import read_stored
 from specs import by_name, compiled, dlrover_type, elastic_job, errors, scale_in, scale_out
 from specs import scale_plan as plan
 
-KEPT = {"etcompile.dev/parameter-servers": "master"}
+BY_MASTER = {"etcompile.dev/parameter-servers": "master"}
 STATIC = {"etcompile.dev/parameter-servers": "static"}
 
 
@@ -27,13 +27,13 @@ def servers(annotations: dict[str, str]) -> dict[str, Any]:
 
 def workers(*values: dict[str, Any]) -> dict[int, int]:
     """The workers that are left: number to rank."""
-    found = {}
+    ranks = {}
     for one in compiled(*values).objects:
         labels = one["metadata"].get("labels", {})
         if one["kind"] == "Pod" and labels["etcompile.dev/role"] == "worker":
             index = int(labels["elasticjob.dlrover/replica-index"])
-            found[index] = int(labels["elasticjob.dlrover/rank-index"])
-    return found
+            ranks[index] = int(labels["elasticjob.dlrover/rank-index"])
+    return ranks
 
 
 def of_workers(replicas: int, **resource: str) -> dict[str, Any]:
@@ -74,20 +74,20 @@ def test_a_plan_touches_nobody_else() -> None:
 
 
 def test_who_moves_is_behind_the_service_of_its_rank() -> None:
-    made = by_name(compiled(job(), plan(migratePods=[{"name": pod(1)}])))
-    selector = made["Service", pod(1)]["spec"]["selector"]
-    moved = made["Pod", pod(4)]
+    objects = by_name(compiled(job(), plan(migratePods=[{"name": pod(1)}])))
+    selector = objects["Service", pod(1)]["spec"]["selector"]
+    moved = objects["Pod", pod(4)]
     assert selector.items() <= moved["metadata"]["labels"].items()
     env = {one["name"]: one.get("value") for one in moved["spec"]["containers"][0]["env"]}
     assert (env["NODE_ID"], env["NODE_RANK"], env["RANK"]) == ("4", "1", "1")
-    assert ("Service", pod(4)) not in made
+    assert ("Service", pod(4)) not in objects
 
 
 def test_sizes_are_for_pods_to_come_and_0_keeps_them() -> None:
     more = plan(**of_workers(5, cpu="3", memory="0"))
-    made = by_name(compiled(job(), more, plan("then", **of_workers(6))))
+    objects = by_name(compiled(job(), more, plan("then", **of_workers(6))))
     sizes = [
-        made["Pod", pod(index)]["spec"]["containers"][0].get("resources") for index in (3, 4, 5)
+        objects["Pod", pod(index)]["spec"]["containers"][0].get("resources") for index in (3, 4, 5)
     ]
     grown = {"limits": {"cpu": "3"}, "requests": {"cpu": "3"}}
     assert sizes == [None, grown, grown]
@@ -141,9 +141,9 @@ def test_a_refused_plan_leaves_no_trace() -> None:
 
 
 def test_a_plan_of_a_masters_is_refused() -> None:
-    own = plan(**of_workers(5))
-    own["metadata"]["labels"]["scale-type"] = "auto"
-    assert errors(job(), own) == ["ET3016"]
+    auto_plan = plan(**of_workers(5))
+    auto_plan["metadata"]["labels"]["scale-type"] = "auto"
+    assert errors(job(), auto_plan) == ["ET3016"]
 
 
 def test_a_plan_without_a_job_is_refused() -> None:
@@ -154,15 +154,15 @@ def test_a_plan_without_a_job_is_refused() -> None:
 
 @pytest.mark.parametrize(("version", "codes"), [("0.6", ["ET3006"]), ("0.5", [])])
 def test_with_a_master_its_version_decides(version: str, codes: list[str]) -> None:
-    value = servers({**KEPT, "etcompile.dev/dlrover-version": version})
-    asked = plan(**of_workers(3))
-    assert errors(value, asked) == codes
+    value = servers({**BY_MASTER, "etcompile.dev/dlrover-version": version})
+    scale = plan(**of_workers(3))
+    assert errors(value, scale) == codes
     if not codes:
-        made = by_name(compiled(value, asked))
-        kept = made["ScalePlan", "plan"]
-        assert kept["metadata"]["labels"]["elasticjob.dlrover/name"] == "mnist"
-        assert kept["spec"]["replicaResourceSpecs"]["worker"]["replicas"] == 3
-        rules = made["Role", "mnist-dlrover-master"]["rules"]
+        objects = by_name(compiled(value, scale))
+        rendered_plan = objects["ScalePlan", "plan"]
+        assert rendered_plan["metadata"]["labels"]["elasticjob.dlrover/name"] == "mnist"
+        assert rendered_plan["spec"]["replicaResourceSpecs"]["worker"]["replicas"] == 3
+        rules = objects["Role", "mnist-dlrover-master"]["rules"]
         assert any("scaleplans" in rule["resources"] for rule in rules)
         assert errors(value, plan(createPods=[{"type": "worker"}])) == ["ET3016"]
 
