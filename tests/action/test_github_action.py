@@ -36,11 +36,11 @@ class Runner:
 
     def step(self, step, *, search=None, base="", **inputs):
         """Runs a step of the action; its files are read afterwards."""
-        given = {name: one.get("default", "") for name, one in ACTION["inputs"].items()}
-        unknown = inputs.keys() - {name.replace("-", "_") for name in given}
+        values = {name: one.get("default", "") for name, one in ACTION["inputs"].items()}
+        unknown = inputs.keys() - {name.replace("-", "_") for name in values}
         assert not unknown
-        given |= {name.replace("_", "-"): value for name, value in inputs.items()}
-        known = {f"inputs.{name}": value for name, value in given.items()}
+        values |= {name.replace("_", "-"): value for name, value in inputs.items()}
+        known = {f"inputs.{name}": value for name, value in values.items()}
         known |= {"github.action_path": str(ROOT), "github.event.pull_request.base.sha": base}
         files = {name: self.temp / name for name in ("OUTPUT", "STEP_SUMMARY", "PATH")}
         for file in files.values():
@@ -77,14 +77,14 @@ class Runner:
 
 
 def _evaluated(text, known):
-    return re.sub(r"\$\{\{ *(\S+) *\}\}", lambda found: known[found[1]], text)
+    return re.sub(r"\$\{\{ *(\S+) *\}\}", lambda match: known[match[1]], text)
 
 
 @pytest.fixture
 def runner(tmp_path) -> Runner:
-    found = Runner(tmp_path)
-    found.write("jobs/bert.yaml", training_job("bert"))
-    return found
+    runner = Runner(tmp_path)
+    runner.write("jobs/bert.yaml", training_job("bert"))
+    return runner
 
 
 def bad_job():
@@ -275,8 +275,8 @@ def test_a_runner_without_etcompile_gets_that_of_the_checkout(runner, require):
 
 def test_every_output_is_one_that_the_step_makes():
     runner_outputs = {one["value"] for one in ACTION["outputs"].values()}
-    made = {"changed", "digest", "summary-file"}
-    assert runner_outputs == {f"${{{{ steps.run.outputs.{name} }}}}" for name in made}
+    outputs = {"changed", "digest", "summary-file"}
+    assert runner_outputs == {f"${{{{ steps.run.outputs.{name} }}}}" for name in outputs}
 
 
 def test_no_input_is_put_into_a_script():

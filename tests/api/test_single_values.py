@@ -82,15 +82,15 @@ FUNCTIONS = {
 
 
 def test_functions_with_parameters_for_several_texts_are_known():
-    found = {}
+    functions = {}
     for name in operations.__all__:
         function = getattr(operations, name)
         if not inspect.isfunction(function):
             continue
         hints = inspect.get_annotations(function, eval_str=True)
         if several := {key for key, hint in hints.items() if takes_several_texts(hint)}:
-            found[name] = several
-    assert found == FUNCTIONS
+            functions[name] = several
+    assert functions == FUNCTIONS
 
 
 def test_single_path_names_a_set_and_is_compared(tmp_path, monkeypatch):

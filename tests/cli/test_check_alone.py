@@ -161,7 +161,7 @@ class TestScaleIntents:
 @pytest.mark.parametrize("path", ["empty", "no/*.yaml", "nothing.yaml", "-"])
 def test_a_path_that_names_nothing_is_refused(tmp_path: Path, path: str) -> None:
     (tmp_path / "empty").mkdir()
-    assert etcompile("check", path, cwd=tmp_path, given="").returncode == 2
+    assert etcompile("check", path, cwd=tmp_path, stdin="").returncode == 2
 
 
 def test_a_python_program_judges_a_document_by_itself() -> None:

@@ -48,10 +48,10 @@ def problems(*words: object) -> list[tuple[str, str]]:
     """The code and the place of each diagnostic of a check."""
     done = etcompile("check", "team/jobs", "--output-format", "json", *words)
     assert done.returncode == 2, done.stderr
-    found = json.loads(done.stdout)["diagnostics"]
+    diagnostics = json.loads(done.stdout)["diagnostics"]
     return [
         (one["code"], f"{one['file']}:{one['line']}:{one['column']}")
-        for one in found
+        for one in diagnostics
         if one["severity"] == "error"
     ]
 
@@ -120,7 +120,7 @@ def test_a_file_in_a_folder_below_is_nothing_to_a_command_without_inputs(tree):
     said(tree, 'gang = "volcano"\n')
     said(tree / "team/jobs", 'gang = "none"\n')
     items = '{"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": []}'
-    done = etcompile("krm", given=items)
+    done = etcompile("krm", stdin=items)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -134,20 +134,20 @@ def test_inputs_with_different_files_are_refused(tree):
     assert "etcompile.toml, and" in done.stderr or "and etcompile.toml" in done.stderr
 
 
-@pytest.mark.parametrize("given", [".", "team", "team/*/*.yaml"])
-def test_a_folder_with_another_file_below_it_is_refused(given, tree):
+@pytest.mark.parametrize("path", [".", "team", "team/*/*.yaml"])
+def test_a_folder_with_another_file_below_it_is_refused(path, tree):
     """Its settings would not hold, and nobody would be told."""
     said(tree, 'gang = "volcano"\n')
     below = said(tree / "team/jobs", 'gang = "none"\n')
     shutil.copytree(tree / "team/jobs", tree / "team/more")
     (tree / "team/more/etcompile.toml").unlink()
-    done = etcompile("render", given)
+    done = etcompile("render", path)
     assert done.returncode == 2
     assert "ET1054" in done.stderr
     assert str(below.relative_to(tree)) in done.stderr
-    assert "ET1054" not in etcompile("render", given, "--isolated").stderr
+    assert "ET1054" not in etcompile("render", path, "--isolated").stderr
     below.rename(below.with_name("pyproject.toml"))
-    assert "ET1054" not in etcompile("render", given).stderr
+    assert "ET1054" not in etcompile("render", path).stderr
 
 
 def test_a_hidden_folder_below_has_no_say(tree):
@@ -216,10 +216,10 @@ def test_an_environment_counts_before_the_rest(tree):
     said(tree, 'gang = "volcano"\nprofile = ["flux"]\n[environments.dev]\ngang = "none"\n')
     assert VOLCANO in rendered()
     assert VOLCANO not in rendered("--environment", "dev")
-    found = shown("--environment", "dev")["settings"]
-    assert found["gang"] == {"value": "none", "from": "etcompile.toml:4:1"}
-    assert found["profile"] == {"value": ["flux"], "from": "etcompile.toml:2:1"}
-    assert found["services"] == {"value": "per-replica", "from": "default"}
+    settings = shown("--environment", "dev")["settings"]
+    assert settings["gang"] == {"value": "none", "from": "etcompile.toml:4:1"}
+    assert settings["profile"] == {"value": ["flux"], "from": "etcompile.toml:2:1"}
+    assert settings["services"] == {"value": "per-replica", "from": "default"}
 
 
 def test_an_environment_that_is_not_there_is_an_error(tree):
@@ -291,8 +291,8 @@ def test_every_fault_is_told_at_its_place(tree):
 )
 def test_what_is_no_toml_is_told_where(tree, text, place):
     said(tree, text)
-    (found,) = problems()
-    assert found == ("ET1050", place)
+    (problem,) = problems()
+    assert problem == ("ET1050", place)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b"a = " + b"[" * 5_000])
@@ -349,8 +349,8 @@ def test_every_command_that_compiles_reads_it(tree, words):
 def test_python_reads_it_when_it_is_asked_to(tree):
     said(tree, 'gang = "volcano"\n[environments.dev]\ngang = "none"\n')
     assert package.configured_options("team/jobs").settings.gang == "volcano"
-    found = package.configured_options("team/jobs", "--environment", "dev")
-    assert found.settings.gang == "none"
+    options = package.configured_options("team/jobs", "--environment", "dev")
+    assert options.settings.gang == "none"
     said(tree, "gang = 1\n")
     with pytest.raises(ConfigurationError, match=r"etcompile\.toml:1:1"):
         package.configured_options("team/jobs")
@@ -434,12 +434,12 @@ def test_the_schema_has_the_settings_as_the_options_take_them():
     assert set(schema["properties"]) == {*settings(), ENVIRONMENTS}
     properties = schema["$defs"]["settings"]["properties"]
     for name, param in settings().items():
-        found = properties[name]
-        assert found.get("default") == (None if param.multiple else param.default), name
+        entry = properties[name]
+        assert entry.get("default") == (None if param.multiple else param.default), name
         form = "boolean" if param.is_flag else "array" if param.multiple else "string"
         form = "integer" if isinstance(param.type, click.IntRange) else form
-        assert found["type"] == form, name
-        value = found["items"] if param.multiple else found
+        assert entry["type"] == form, name
+        value = entry["items"] if param.multiple else entry
         choices = list(param.type.choices) if isinstance(param.type, click.Choice) else None
         assert value.get("enum") == choices, name
 

@@ -50,8 +50,8 @@ def test_a_clean_check_is_an_empty_document(form: str) -> None:
     done = etcompile("check", "--output-format", form, EXAMPLE)
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
-    found = document["diagnostics"] if form == "json" else document["runs"][0]["results"]
-    assert found == []
+    results = document["diagnostics"] if form == "json" else document["runs"][0]["results"]
+    assert results == []
 
 
 def test_a_clean_check_has_no_annotations() -> None:
@@ -60,13 +60,13 @@ def test_a_clean_check_has_no_annotations() -> None:
 
 
 def test_text_stays_on_standard_error() -> None:
-    done = etcompile("check", "-", given=BROKEN)
+    done = etcompile("check", "-", stdin=BROKEN)
     assert (done.returncode, done.stdout) == (2, "")
     assert "error[ET2001]" in done.stderr
 
 
 def test_render_keeps_standard_output_for_manifests() -> None:
-    done = etcompile("render", "--output-format", "json", "-", given=WARNED)
+    done = etcompile("render", "--output-format", "json", "-", stdin=WARNED)
     assert done.returncode == 0
     assert "Pod" in [value["kind"] for value in yaml.safe_load_all(done.stdout)]
     assert set(codes(done.stderr)) == {"ET2040"}
@@ -79,18 +79,18 @@ def test_a_folder_is_written_in_silence_for_machines(tmp_path: Path) -> None:
 
 def test_warnings_and_a_refused_folder_are_one_document(tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text("resources: []\n")
-    done = etcompile("render", "--output-format", "json", "-", "-d", tmp_path, given=WARNED)
+    done = etcompile("render", "--output-format", "json", "-", "-d", tmp_path, stdin=WARNED)
     assert done.returncode == 2
     assert set(codes(done.stderr)) == {"ET2040", "ET5001"}
 
 
 def test_quiet_leaves_errors_only_in_every_form() -> None:
-    done = etcompile("check", "-q", "--output-format", "json", "-", given=WARNED)
+    done = etcompile("check", "-q", "--output-format", "json", "-", stdin=WARNED)
     assert (done.returncode, codes(done.stdout)) == (0, [])
 
 
 def test_strict_decides_the_exit_code_and_not_the_severity() -> None:
-    done = etcompile("check", "--strict", "--output-format", "sarif", "-", given=WARNED)
+    done = etcompile("check", "--strict", "--output-format", "sarif", "-", stdin=WARNED)
     (run,) = json.loads(done.stdout)["runs"]
     assert (done.returncode, {result["level"] for result in run["results"]}) == (2, {"warning"})
 
@@ -139,7 +139,7 @@ def test_a_locale_without_unicode_changes_no_byte(tmp_path: Path) -> None:
 def test_the_schema_of_the_document_can_be_had() -> None:
     schema = json.loads(etcompile("schema", "diagnostics").stdout)
     jsonschema.validate(
-        json.loads(etcompile("check", "--output-format", "json", "-", given=BROKEN).stdout), schema
+        json.loads(etcompile("check", "--output-format", "json", "-", stdin=BROKEN).stdout), schema
     )
 
 

@@ -29,13 +29,13 @@ ENDS = frozenset({"exit", "_exit", "leave", "conclude", "Result"})
 
 
 def test_an_exit_code_stands_nowhere_else() -> None:
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in (ROOT / "etcompile").rglob("*.py")
         if path.name != "exitcodes.py"
         for line in numbers(path.read_text())
     ]
-    assert found == []
+    assert places == []
 
 
 @pytest.mark.parametrize(

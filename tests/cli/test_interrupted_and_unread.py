@@ -86,8 +86,8 @@ def test_the_exit_code_does_not_depend_on_whether_anybody_reads(tmp_path, comman
     (tmp_path / "other").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "jobs" / "job.yaml").write_text(yaml.safe_dump(training_job(replicas=200)))
-    found, errors = unread(*command, cwd=tmp_path)
-    assert found == code, errors
+    actual, errors = unread(*command, cwd=tmp_path)
+    assert actual == code, errors
     assert "Traceback" not in errors
     assert "Exception ignored" not in errors
     assert "roken pipe" not in errors

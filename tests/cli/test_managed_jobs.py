@@ -139,14 +139,14 @@ def test_a_function_leaves_the_item_as_it_came() -> None:
         "spec": {"skipManagedBy": True},
     }
     for items in ([job("here"), managed("elsewhere")], [managed("elsewhere")]):
-        given = {
+        item = {
             "apiVersion": "config.kubernetes.io/v1",
             "kind": "ResourceList",
             "items": items,
             "functionConfig": config,
         }
-        found = answer(json.dumps(given).encode(), etcompile.Options())
-        assert not found.refused
-        answered = yaml.safe_load("".join(found.texts()))
+        response = answer(json.dumps(item).encode(), etcompile.Options())
+        assert not response.refused
+        answered = yaml.safe_load("".join(response.texts()))
         assert answered["items"][-1] == managed("elsewhere")
         assert "ET2112" in json.dumps(answered["results"])

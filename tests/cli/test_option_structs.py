@@ -31,12 +31,12 @@ VALUES = {
 """Of options that take no word whatsoever: a value that is not the default."""
 
 
-def arguments(found: click.Command) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(found.callback).parameters)
+def arguments(command: click.Command) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(command.callback).parameters)
 
 
-def struct_of(found: click.Command) -> type[msgspec.Struct] | None:
-    options = arguments(found).get("options")
+def struct_of(command: click.Command) -> type[msgspec.Struct] | None:
+    options = arguments(command).get("options")
     return options.annotation if options else None
 
 
@@ -57,26 +57,26 @@ def as_it_is(kind: type, value: Any) -> Any:
     return value
 
 
-def values(given: msgspec.Struct) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for field in fields(type(given)):
-        value = getattr(given, field.name)
-        found |= values(value) if field.required else {field.name: value}
-    return found
+def values(struct: msgspec.Struct) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for field in fields(type(struct)):
+        value = getattr(struct, field.name)
+        result |= values(value) if field.required else {field.name: value}
+    return result
 
 
-def given_by(found: click.Command, words: list[str]) -> msgspec.Struct:
+def parsed_options(command: click.Command, words: list[str]) -> msgspec.Struct:
     """What the command reads of a command line; it is not run."""
-    struct = struct_of(found)
+    struct = struct_of(command)
     assert struct is not None
-    with found.make_context("etcompile", words) as ctx:
+    with command.make_context("etcompile", words) as ctx:
         return filled(struct, ctx.params)
 
 
-def needed(found: click.Command, folder: Path) -> list[str]:
+def needed(command: click.Command, folder: Path) -> list[str]:
     """The arguments of a command, and the options that it does not run without."""
     words = []
-    for one in found.params:
+    for one in command.params:
         if isinstance(one, click.Argument):
             is_choice = isinstance(one.type, click.Choice)
             words.append(one.type.choices[0] if is_choice else str(folder))
@@ -93,9 +93,9 @@ def test_no_command_takes_options_that_it_does_not_name(names: tuple[str, ...]):
 
 @pytest.mark.parametrize("names", RUN, ids="-".join)
 def test_every_option_of_a_command_is_a_field_of_its_struct(names: tuple[str, ...]):
-    found = command(*names)
-    struct = struct_of(found)
-    assert {one.name for one in found.params} == (
+    chosen = command(*names)
+    struct = struct_of(chosen)
+    assert {one.name for one in chosen.params} == (
         {field.name for field in flat(struct)} if struct else set()
     )
 
@@ -104,12 +104,12 @@ def test_every_option_of_a_command_is_a_field_of_its_struct(names: tuple[str, ..
 def test_each_option_arrives_as_the_type_of_its_field(
     names: tuple[str, ...], tmp_path, monkeypatch
 ):
-    found, file = command(*names), tmp_path / "file"
+    chosen, file = command(*names), tmp_path / "file"
     file.touch()
     monkeypatch.chdir(tmp_path)
-    bare = given_by(found, needed(found, tmp_path))
+    bare = parsed_options(chosen, needed(chosen, tmp_path))
     words: list[str] = []
-    for one in found.params:
+    for one in chosen.params:
         if not isinstance(one, click.Option) or one.hidden:
             continue
         if one.name == "dry_run":  # its value is optional, and stands behind =
@@ -127,24 +127,24 @@ def test_each_option_arrives_as_the_type_of_its_field(
         else:
             words.append(VALUES.get(one.name, "word"))
     without = [word for word in words if word != "--isolated"]  # which excludes --config
-    whole = given_by(found, [*needed(found, tmp_path), *without])
+    whole = parsed_options(chosen, [*needed(chosen, tmp_path), *without])
     types = {field.name: field.type for field in flat(type(bare))}
-    for given in (bare, whole):
-        for name, value in values(given).items():
+    for struct in (bare, whole):
+        for name, value in values(struct).items():
             if name in types:
                 msgspec.convert(value, types[name], dec_hook=as_it_is)
     before, after = values(bare), values(whole)
     if "--isolated" in words:
-        isolated = given_by(found, ["--isolated", *needed(found, tmp_path)])
+        isolated = parsed_options(chosen, ["--isolated", *needed(chosen, tmp_path)])
         after |= {"isolated": values(isolated)["isolated"]}
     same = [field.name for field in flat(type(bare)) if before[field.name] == after[field.name]]
-    hidden = [one.name for one in found.params if getattr(one, "hidden", False)]
-    unchanged = [one.name for one in found.params if isinstance(one, click.Argument)]
+    hidden = [one.name for one in chosen.params if getattr(one, "hidden", False)]
+    unchanged = [one.name for one in chosen.params if isinstance(one, click.Argument)]
     assert sorted({*same} - {*hidden}) == sorted(unchanged)
 
 
 def test_an_option_that_commands_share_is_declared_once() -> None:
-    found: dict[tuple[str, ...], str] = {}
+    declared: dict[tuple[str, ...], str] = {}
     twice = []
     for path in sorted(Path(etcompile.cli.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -153,7 +153,7 @@ def test_an_option_that_commands_share_is_declared_once() -> None:
                 continue
             words = [ast.unparse(node.target), ast.unparse(call)]
             place = f"{path.name}:{node.lineno}"
-            if (first := found.setdefault(tuple(words), place)) != place:
+            if (first := declared.setdefault(tuple(words), place)) != place:
                 twice.append(f"{place} is {first} again")
-    assert len(found) > 80
+    assert len(declared) > 80
     assert twice == []

@@ -28,8 +28,8 @@ def settings(*arguments: object, **how: object) -> dict[str, str]:
     assert done.returncode == 0, done.stderr
     documents = yaml.safe_load_all(done.stdout)
     data = next(d["data"] for d in documents if d["kind"] == "ConfigMap")
-    found: dict[str, str] = yaml.safe_load(data["job.yaml"])["settings"]
-    return found
+    settings: dict[str, str] = yaml.safe_load(data["job.yaml"])["settings"]
+    return settings
 
 
 @pytest.mark.parametrize("command", ["render", "check"])
@@ -42,8 +42,8 @@ def test_a_flag_that_is_given_wins_even_if_it_says_the_default(tmp_path: Path) -
     overlay = tmp_path / "mine.yaml"
     overlay.write_text(HEAD + "settings: {secret: external, clusterDomain: a.local}\n")
     assert settings("--overlay", overlay)["secret"] == "external"
-    found = settings("--overlay", overlay, "--secret", "runtime")
-    assert (found["secret"], found["clusterDomain"]) == ("runtime", "a.local")
+    effective = settings("--overlay", overlay, "--secret", "runtime")
+    assert (effective["secret"], effective["clusterDomain"]) == ("runtime", "a.local")
 
 
 def test_the_last_overlay_wins(tmp_path: Path) -> None:
@@ -71,9 +71,9 @@ def test_a_mistake_in_an_overlay_is_shown_there(tmp_path: Path) -> None:
     assert "did you mean 'slotsPerWorker'?" in done.stderr
 
 
-@pytest.mark.parametrize("given", ["prd", "-", "no/such.yaml", "."])
-def test_a_name_that_is_no_overlay_is_one_message(given: str) -> None:
-    done = etcompile("render", EXAMPLE, "--overlay", given, cwd=ROOT / "docs")
+@pytest.mark.parametrize("name", ["prd", "-", "no/such.yaml", "."])
+def test_a_name_that_is_no_overlay_is_one_message(name: str) -> None:
+    done = etcompile("render", EXAMPLE, "--overlay", name, cwd=ROOT / "docs")
     assert (done.returncode, done.stdout) == (2, "")
     assert "ET6002" in done.stderr
     assert "dev, prod, resilient, spot" in done.stderr

@@ -54,10 +54,10 @@ def test_a_published_schema_needs_no_other(name):
     ]
     assert all(one.startswith("#/$defs/") for one in references)
     for reference in references:
-        found = SCHEMAS[name]
+        schema = SCHEMAS[name]
         for step in reference.removeprefix("#/").split("/"):
-            found = found[step]
-        assert found
+            schema = schema[step]
+        assert schema
 
 
 def test_the_schema_for_all_works_without_a_network():

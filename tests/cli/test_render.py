@@ -33,7 +33,7 @@ def test_data_goes_to_standard_output_and_nothing_else() -> None:
 
 
 def test_standard_input_is_an_input() -> None:
-    assert etcompile("render", "-", given=JOB).stdout.count("kind: Pod") == 3
+    assert etcompile("render", "-", stdin=JOB).stdout.count("kind: Pod") == 3
 
 
 def test_intents_and_jobs_come_in_any_order() -> None:
@@ -144,8 +144,8 @@ def test_quiet_leaves_errors_only(tmp_path: Path) -> None:
 
 
 def test_color_is_for_terminals_and_for_those_who_ask() -> None:
-    plain = etcompile("check", "-", given="a: 1")
-    colored = etcompile("check", "--color", "always", "-", given="a: 1")
+    plain = etcompile("check", "-", stdin="a: 1")
+    colored = etcompile("check", "--color", "always", "-", stdin="a: 1")
     assert "\x1b[" not in plain.stderr
     assert "\x1b[" in colored.stderr
 
@@ -234,7 +234,7 @@ def test_a_folder_that_cannot_be_replaced_can_be_checked(tmp_path: Path) -> None
 
 
 def test_a_template_that_replaces_none_is_a_warning(tmp_path: Path) -> None:
-    own = {
+    templates = {
         "discover_host.sh.j2": "",
         "worker.sh": "",
         "run-once.sh.j2": '{% include "part.j2" %}',
@@ -242,7 +242,7 @@ def test_a_template_that_replaces_none_is_a_warning(tmp_path: Path) -> None:
         "extra.j2": "",
         "README.md": "worker.sh.j2",
     }
-    for name, text in own.items():
+    for name, text in templates.items():
         (tmp_path / name).write_text(text)
     done = etcompile("render", EXAMPLE, "--config", f"templates={tmp_path}")
     assert done.returncode == 0
@@ -258,9 +258,9 @@ def test_a_template_that_replaces_none_is_a_warning(tmp_path: Path) -> None:
 
 def test_namespace_is_for_documents_that_name_none() -> None:
     bare = JOB.replace("  namespace: ml\n", "")
-    done = etcompile("render", "-n", "prod", "-", given=bare)
+    done = etcompile("render", "-n", "prod", "-", stdin=bare)
     assert {d["metadata"]["namespace"] for d in yaml.safe_load_all(done.stdout)} == {"prod"}
-    refused = etcompile("render", "-n", "prod", "-", given=JOB)
+    refused = etcompile("render", "-n", "prod", "-", stdin=JOB)
     assert refused.returncode == 2
     assert "-:6:14" in refused.stderr
 

@@ -47,8 +47,8 @@ def repository(tmp_path_factory) -> Path:
     return folder
 
 
-def passes(folder: Path, *words: str, given: str | None = None) -> str:
-    done = etcompile(*words, cwd=folder, given=given)
+def passes(folder: Path, *words: str, stdin: str | None = None) -> str:
+    done = etcompile(*words, cwd=folder, stdin=stdin)
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr
     return done.stdout + done.stderr
@@ -108,7 +108,7 @@ def test_output_is_the_same_objects_when_it_is_read_again(repository: Path) -> N
 @pytest.mark.parametrize("form", ["yaml", "json"])
 def test_a_rendered_stream_is_read_as_objects(repository: Path, form: str) -> None:
     rendered = passes(repository, "render", "jobs", "-o", form)
-    assert "ok: 8 objects" in passes(repository, "check", "--isolated", "-", given=rendered)
+    assert "ok: 8 objects" in passes(repository, "check", "--isolated", "-", stdin=rendered)
 
 
 def test_a_python_program_reads_output_as_objects(repository: Path) -> None:

@@ -110,11 +110,11 @@ def test_a_runtime_of_the_input_counts_before_the_library_and_that_before_the_sh
     assert images(etcompile("render", "jobs").stdout) == {
         "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
     }
-    found = etcompile("render", "jobs", "--runtimes", "platform", "--strict").stdout
-    assert images(found) == {"example.com/library:1"}
+    output = etcompile("render", "jobs", "--runtimes", "platform", "--strict").stdout
+    assert images(output) == {"example.com/library:1"}
     write(tree / "jobs" / "own.yaml", runtime("torch-distributed", "example.com/input:1"))
-    found = etcompile("render", "jobs", "--runtimes", "platform", "--strict").stdout
-    assert images(found) == {"example.com/input:1"}
+    output = etcompile("render", "jobs", "--runtimes", "platform", "--strict").stdout
+    assert images(output) == {"example.com/input:1"}
 
 
 def test_a_training_runtime_without_a_namespace_is_for_every_one(tree):
@@ -213,11 +213,11 @@ def test_diff_against_a_revision_takes_the_runtimes_of_then(tree):
 
 
 def test_python_takes_paths_and_mappings(tree):
-    for given in ("platform", Path("platform/torch.yaml"), runtime()):
-        options = package.Options(runtimes=(given,))
-        found = package.compile("jobs", options)
-        assert found.ok, found.diagnostics
-        assert not found.diagnostics
+    for source in ("platform", Path("platform/torch.yaml"), runtime()):
+        options = package.Options(runtimes=(source,))
+        result = package.compile("jobs", options)
+        assert result.ok, result.diagnostics
+        assert not result.diagnostics
 
 
 def transformed(spec: Mapping[str, Any]) -> Any:

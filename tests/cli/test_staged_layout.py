@@ -28,11 +28,11 @@ def files(folder: Path) -> set[str]:
 def built(folder: Path) -> list[dict[str, Any]]:
     """What kustomize makes of a folder of ours: everything its kustomizations list, in order."""
     listing = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    found = []
+    documents = []
     for name in listing["resources"]:
         path = folder / name
-        found += built(path) if path.is_dir() else [*yaml.safe_load_all(path.read_text())]
-    return found
+        documents += built(path) if path.is_dir() else [*yaml.safe_load_all(path.read_text())]
+    return documents
 
 
 def identity(value: dict[str, Any]) -> tuple[str, str, str]:
@@ -126,8 +126,8 @@ def kustomizations(*words: str) -> list[dict[str, Any]]:
 
 
 def test_one_kustomization_neither_waits_nor_forces():
-    [found] = kustomizations("--path", "out/prod")
-    spec = found["spec"]
+    [kustomization] = kustomizations("--path", "out/prod")
+    spec = kustomization["spec"]
     assert (spec["prune"], spec["wait"], spec["force"]) == (True, False, False)
     assert (spec["timeout"], spec["path"]) == ("5m", "./out/prod")
     assert spec["sourceRef"] == {"kind": "GitRepository", "name": "bert"}

@@ -38,14 +38,16 @@ def test_two_stages_or_another_tool_are_no_reason_to_warn(
     assert (done.returncode, "ET4015" in done.stderr) == (0, False)
 
 
-def own_account() -> dict[str, Any]:
+def job_with_account() -> dict[str, Any]:
     document = training_job()
     launcher(document)["template"]["spec"]["serviceAccountName"] = "mine"
     return document
 
 
 @pytest.mark.parametrize(
-    "document", [kubeflow_job("PyTorchJob", {"Worker": 2}), own_account()], ids=["none", "theirs"]
+    "document",
+    [kubeflow_job("PyTorchJob", {"Worker": 2}), job_with_account()],
+    ids=["none", "theirs"],
 )
 def test_a_job_without_an_account_of_its_making_is_no_reason_to_warn(
     tmp_path: Path, document: dict[str, Any]

@@ -83,9 +83,9 @@ class Terminal:
 @pytest.fixture(params=["bash", "zsh"])
 def terminal(request, environment, require):
     require(request.param, which=request.param)
-    found = Terminal(request.param, environment)
-    yield found
-    found.close()
+    started = Terminal(request.param, environment)
+    yield started
+    started.close()
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ def test_kubectl_runs_it_as_its_own_command(kubectl):
 
 
 def test_kubectl_lists_it_without_a_warning(kubectl):
-    _, shown, told = kubectl("plugin", "list")
+    _, shown, warnings = kubectl("plugin", "list")
     assert f"{BIN}/kubectl-etcompile" in shown
-    assert "kubectl-etcompile is " not in told  # overshadowed, or no program
+    assert "kubectl-etcompile is " not in warnings  # overshadowed, or no program
 
 
 def test_kubectl_hands_the_exit_code_on(kubectl):
@@ -199,7 +199,7 @@ def test_kubectl_hands_the_exit_code_on(kubectl):
 )
 def test_kubectl_asks_it_what_completes(words, values, directive, kubectl):
     code, shown, _ = kubectl("__complete", "etcompile", *words)
-    *found, last = shown.splitlines()
+    *lines, last = shown.splitlines()
     assert code == 0
-    assert [line.partition("\t")[0] for line in found] == values
+    assert [line.partition("\t")[0] for line in lines] == values
     assert last == directive

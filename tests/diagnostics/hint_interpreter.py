@@ -30,17 +30,17 @@ class Place(NamedTuple):
 
 def places(text: str, line: int, column: int) -> list[Place]:
     """What begins at a place of a text, the innermost first; what holds it, if nothing does."""
-    found: list[Place] = []
+    result: list[Place] = []
     nearest: list[Place] = []
     for number, root in enumerate(filter(None, yaml.compose_all(text))):
         for path, node in _nodes(root):
             begin = (node.start_mark.line + 1, node.start_mark.column + 1)
             place = Place(number, path, node.value if isinstance(node, yaml.ScalarNode) else "")
             if begin == (line, column):
-                found.append(place)
+                result.append(place)
             elif begin <= (line, column):
                 nearest.append(place)
-    return found[::-1] or nearest[-1:]
+    return result[::-1] or nearest[-1:]
 
 
 def _nodes(root: yaml.Node) -> Iterator[tuple[Path, yaml.Node]]:
@@ -89,7 +89,7 @@ def put(value: Any, path: Path, new: Any) -> Any:
     return value
 
 
-def taken_out(value: Any, path: Path) -> Any:
+def without(value: Any, path: Path) -> Any:
     """The value without what is at a path; None without everything."""
     if not path:
         return None
@@ -106,7 +106,7 @@ def renamed(value: Any, path: Path, name: str) -> Any:
     return value
 
 
-def carried_out(text: str, change: Mapping[str, Any]) -> str:
+def apply_change(text: str, change: Mapping[str, Any]) -> str:
     """A text after a `set`, `remove`, `rename`, `move`, `replace` or `append` of a recipe."""
     number = change.get("document", 0)
     match change:
@@ -118,7 +118,7 @@ def carried_out(text: str, change: Mapping[str, Any]) -> str:
         case {"set": path, "to": new}:
             return changed(text, number, lambda value: put(value, steps(path), new))
         case {"remove": path}:
-            return changed(text, number, lambda value: taken_out(value, steps(path)))
+            return changed(text, number, lambda value: without(value, steps(path)))
         case {"rename": path, "to": name}:
             return changed(text, number, lambda value: renamed(value, steps(path), name))
         case {"move": path, "to": target}:
@@ -128,7 +128,7 @@ def carried_out(text: str, change: Mapping[str, Any]) -> str:
 
 def moved(value: Any, path: Path, target: Path) -> Any:
     """The value with what is at a path at another."""
-    return taken_out(put(value, target, at(value, path)), path)
+    return without(put(value, target, at(value, path)), path)
 
 
 # Reading ----------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def reading(clause: str, text: str, place: Place) -> str | None:
     if match := re.fullmatch(rf"move ({_FIELD}) to ({_FIELD})", clause):
         return on_document(lambda value: moved(value, steps(match[1]), steps(match[2])))
     if re.fullmatch("remove (?:it|one of the two)(?:,? (?:unless|from) .*)?", clause):
-        return on_document(lambda value: taken_out(value, path))
+        return on_document(lambda value: without(value, path))
     if match := re.fullmatch(rf"remove (?:the deprecated )?({_FIELD})(?:[, ].*)?", clause):
         return _without(text, place, match[1])
     if match := re.fullmatch(_SETTING + _AFTERWARDS, clause):
@@ -209,7 +209,7 @@ def _without(text: str, place: Place, name: str) -> str | None:
     for path in _candidates(place.path, name):
         with contextlib.suppress(KeyError, IndexError, TypeError):
             at(whole, path)
-            return changed(text, place.document, functools.partial(taken_out, path=path))
+            return changed(text, place.document, functools.partial(without, path=path))
     return None
 
 

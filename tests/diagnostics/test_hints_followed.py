@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from hint_interpreter import Place, carried_out, clauses, places, reading
+from hint_interpreter import Place, apply_change, clauses, places, reading
 
 import etcompile
 from commandline import etcompile as command
@@ -66,10 +66,10 @@ def mended(name: str, clause: str, problem: Diagnostic) -> Input | str | None:
     in_overlay = problem.location.file == "overlay.yaml"
     text = before.overlay if in_overlay else before.text
     try:
-        found = places(text, problem.location.line or 1, problem.location.column or 1)
+        candidates = places(text, problem.location.line or 1, problem.location.column or 1)
     except yaml.YAMLError:
-        found = [Place(0, (), "")]
-    for place in found:
+        candidates = [Place(0, (), "")]
+    for place in candidates:
         if (after := reading(clause, text, place)) is not None:
             return before._replace(**{"overlay" if in_overlay else "text": after})
     return None
@@ -86,8 +86,8 @@ def _changed(before: Input, change: dict[str, Any]) -> Input:
         overlay["settings"] = {**overlay.get("settings", {}), **change["settings"]}
         return before._replace(overlay=yaml.safe_dump(overlay))
     if change.get("in") == "overlay":
-        return before._replace(overlay=carried_out(before.overlay, change))
-    return before._replace(text=carried_out(before.text, change))
+        return before._replace(overlay=apply_change(before.overlay, change))
+    return before._replace(text=apply_change(before.text, change))
 
 
 @pytest.mark.parametrize("code", RULES)
@@ -108,11 +108,13 @@ def test_following_the_hint_mends_the_input(name: str) -> None:
             assert after is not None, f"nobody can read: {clause}"
             if isinstance(after, str):
                 continue
-            found = diagnostics(after)
-            same = [one for one in found if one.code == code]
+            remaining = diagnostics(after)
+            same = [one for one in remaining if one.code == code]
             assert len(same) < sum(one.code == code for one in before), clause
             known = {one.code for one in before}
-            new = [one for one in found if one.severity is Severity.ERROR and one.code not in known]
+            new = [
+                one for one in remaining if one.severity is Severity.ERROR and one.code not in known
+            ]
             assert new == [], clause
 
 
@@ -126,7 +128,7 @@ def test_following_the_hint_of_a_command_mends_it(name: str, tmp_path: Path) -> 
         for words in now.get("before", ()):
             command(*words.split(), cwd=folder)
         _write(folder, {**case.get("changes", {}), **step.get("changes", {})})
-        done = command(*now["run"].split(), cwd=folder, given=now.get("stdin"))
+        done = command(*now["run"].split(), cwd=folder, stdin=now.get("stdin"))
         said = done.stdout + done.stderr
         if clause:
             assert clause in hint, hint
@@ -150,6 +152,6 @@ def test_every_entry_of_the_data_is_used() -> None:
     assert not COMMANDS.keys() & LEFT.keys()
     assert not LEFT.keys() & {name[:6] for name in INPUTS}
     for name, recipes in RECIPES.items():
-        found = [clause for one in hinted(name) for clause in clauses(one.hint or "")]
-        unused = [words for words in recipes if not any(each.startswith(words) for each in found)]
+        used = [clause for one in hinted(name) for clause in clauses(one.hint or "")]
+        unused = [words for words in recipes if not any(each.startswith(words) for each in used)]
         assert unused == [], name

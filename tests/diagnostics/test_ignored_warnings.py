@@ -43,10 +43,10 @@ FORMS = pytest.mark.parametrize("form", ["json", "sarif"])
 
 def codes(text: str, **options: Any) -> list[tuple[str, int | None]]:
     """The code and line of all that is told of a file."""
-    return [(one.code, one.location and one.location.line) for one in told(text, **options)]
+    return [(one.code, one.location and one.location.line) for one in diagnostics(text, **options)]
 
 
-def told(text: str, **options: Any) -> tuple[etcompile.Diagnostic, ...]:
+def diagnostics(text: str, **options: Any) -> tuple[etcompile.Diagnostic, ...]:
     return compiled(text, **options).diagnostics
 
 
@@ -138,7 +138,7 @@ def test_a_comment_after_a_script_is_a_comment():
 def test_an_unused_comment_is_told_at_the_comment():
     text = JOB.replace("replicas: 2", "replicas: 2  # etcompile: ignore[ET2040, ET2041]")
     assert codes(text) == [("ET1040", 7), ("ET1040", 7), ("ET2040", 12)]
-    assert "ET2041 on this line" in told(text)[1].message
+    assert "ET2041 on this line" in diagnostics(text)[1].message
 
 
 def test_a_comment_is_called_unused_only_when_all_has_been_looked_at():
@@ -161,10 +161,10 @@ def test_prose_is_no_wish(comment: str):
 
 
 def test_an_unknown_code_in_a_comment_is_told_with_the_nearest():
-    (_, first) = told(JOB.replace(IMAGE, f"{IMAGE} # etcompile: ignore[ET204]"))
+    (_, first) = diagnostics(JOB.replace(IMAGE, f"{IMAGE} # etcompile: ignore[ET204]"))
     assert (first.code, first.location.line if first.location else 0) == ("ET1041", 12)
     assert first.hint == "did you mean ET2040?"
-    (_, first) = told(JOB.replace(IMAGE, f"{IMAGE} # etcompile: ignore[mutable-image]"))
+    (_, first) = diagnostics(JOB.replace(IMAGE, f"{IMAGE} # etcompile: ignore[mutable-image]"))
     assert first.hint == "did you mean ET2040?"
 
 
@@ -179,7 +179,7 @@ def test_no_error_can_be_ignored_by_an_option(code: str, job: Path):
     done = checked(job, "--ignore", code)
     assert done.exit_code == 2
     assert "only warnings can be ignored" in done.output
-    assert "ET1044" in [one.code for one in told(JOB, ignore=[code])]
+    assert "ET1044" in [one.code for one in diagnostics(JOB, ignore=[code])]
 
 
 def test_an_overlay_may_have_comments_too(tmp_path: Path, job: Path):
@@ -266,8 +266,8 @@ def test_a_krm_function_ignores_by_its_configuration():
         config = {**kind, "metadata": {"name": "t"}, "spec": spec}
         listed = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList"}
         data = yaml.safe_dump({**listed, "items": [value], "functionConfig": config})
-        found = yaml.safe_load("".join(answer(data.encode(), Options()).texts()))
-        return [one["tags"]["code"] for one in found.get("results", [])]
+        answered = yaml.safe_load("".join(answer(data.encode(), Options()).texts()))
+        return [one["tags"]["code"] for one in answered.get("results", [])]
 
     assert "ET2040" in results()
     assert "ET2040" not in results(ignore=["ET2040"])

@@ -108,11 +108,11 @@ BUILT = {
 
 @functools.cache
 def uses_of_variables() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    uses: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
         for name, use in re.findall(rf"\b([A-Za-z_]+)\.({'|'.join(USES)})\(", path.read_text()):
-            found.setdefault(name, set()).add(use)
-    return found
+            uses.setdefault(name, set()).add(use)
+    return uses
 
 
 def written(name: str) -> Iterator[Pattern | tuple[str, str]]:

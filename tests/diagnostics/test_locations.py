@@ -27,21 +27,21 @@ OVERLAY = "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\n"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\\nabc\\n"
 
 
-def told(text: str, overlay: str = "", **options: object) -> tuple[Diagnostic, ...]:
+def diagnostics(text: str, overlay: str = "", **options: object) -> tuple[Diagnostic, ...]:
     """What is told of a job's file and an overlay's, each at a place that is in it."""
     lines = {"-": text.splitlines(), "overlay.yaml": overlay.splitlines()}
     overlays = parse(overlay, file="overlay.yaml").documents if overlay else ()
-    found = etcompile.compile(
+    reported = etcompile.compile(
         "-", Options(overlays=overlays, **options), stdin=BytesIO(text.encode())
     ).diagnostics
-    for one in found:
+    for one in reported:
         place = one.location
         assert place is not None, one
         assert place.line is not None, one
         assert 1 <= place.line <= len(lines[place.file]), one
         assert place.column is not None, one
         assert 1 <= place.column <= len(lines[place.file][place.line - 1]) + 1, one
-    return found
+    return reported
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -49,7 +49,7 @@ def test_a_diagnostic_about_an_input_has_a_place_in_it(file: Path) -> None:
     code = file.stem[:6]
     assert code in RULES
     text, _, overlay = file.read_text().partition("--- # overlay\n")
-    assert code in {one.code for one in told(text, overlay, lint=code.startswith("ET9"))}
+    assert code in {one.code for one in diagnostics(text, overlay, lint=code.startswith("ET9"))}
 
 
 def test_most_codes_that_an_input_provokes_have_one() -> None:
@@ -69,12 +69,12 @@ def test_what_a_patch_breaks_in_a_jobs_objects_is_told_in_a_file(
 ) -> None:
     patches = [{"target": {"kind": "Pod"}, "patch": change}]
     overlay = OVERLAY + yaml.safe_dump({"patches": patches})
-    assert code in {one.code for one in told(JOB, overlay)}
+    assert code in {one.code for one in diagnostics(JOB, overlay)}
 
 
 def test_a_private_key_is_told_at_its_line_which_is_not_shown() -> None:
     text = JOB.replace("[sleep, inf]", f'["sleep", "{KEY}"]')
-    places = {one.location for one in told(text) if one.code == "ET4006"}
+    places = {one.location for one in diagnostics(text) if one.code == "ET4006"}
     line = next(n for n, words in enumerate(text.splitlines(), 1) if "PRIVATE" in words)
     assert [(place and place.line, place and place.hidden) for place in places] == [(line, True)]
 
@@ -83,8 +83,8 @@ def test_a_private_key_is_told_at_its_line_which_is_not_shown() -> None:
     "setting", ["sealed:absent.pem", "csi:absent.yaml", "sops:age1nobody", "sealed:/"]
 )
 def test_a_secret_mode_of_an_overlay_is_told_at_the_overlay(setting: str) -> None:
-    found = told(JOB, f"{OVERLAY}settings:\n  secret: {setting}\n")
-    places = [one.location for one in found if one.code in ("ET5016", "ET6009", "ET1002")]
+    reported = diagnostics(JOB, f"{OVERLAY}settings:\n  secret: {setting}\n")
+    places = [one.location for one in reported if one.code in ("ET5016", "ET6009", "ET1002")]
     assert [(place and place.file, place and place.line) for place in places] == [
         ("overlay.yaml", 4)
     ]
@@ -94,8 +94,8 @@ def test_a_template_is_told_at_the_line_that_does_not_render(tmp_path: Path) -> 
     for name in ("discover_hosts.sh.j2", "kubexec.sh.j2"):
         (tmp_path / name).write_text("a\nb {{ nothing }}\n")
     stdin = BytesIO(JOB.encode())
-    found = etcompile.compile("-", Options(templates=tmp_path), stdin=stdin).diagnostics
-    places = [one.location for one in found if one.code == "ET5004"]
+    reported = etcompile.compile("-", Options(templates=tmp_path), stdin=stdin).diagnostics
+    places = [one.location for one in reported if one.code == "ET5004"]
     assert [(place and Path(place.file).parent, place and place.line) for place in places] == [
         (tmp_path, 2)
     ]
@@ -103,16 +103,16 @@ def test_a_template_is_told_at_the_line_that_does_not_render(tmp_path: Path) -> 
 
 def test_a_large_maximum_of_replicas_is_no_number_of_pods() -> None:
     text = JOB.replace("replicas: 2", "replicas: 2\n      maxReplicas: 2147483647")
-    assert told(text) == ()
+    assert diagnostics(text) == ()
     assert "ET2130" in {
-        one.code for one in told(JOB.replace("replicas: 2", "replicas: 2147483647"))
+        one.code for one in diagnostics(JOB.replace("replicas: 2", "replicas: 2147483647"))
     }
 
 
 def test_an_option_is_in_no_file() -> None:
     stdin = BytesIO(JOB.encode())
-    made = etcompile.compile("-", Options(settings=Settings(run="A B")), stdin=stdin)
-    assert [(one.code, one.location) for one in made.diagnostics] == [("ET5005", None)]
+    compilation = etcompile.compile("-", Options(settings=Settings(run="A B")), stdin=stdin)
+    assert [(one.code, one.location) for one in compilation.diagnostics] == [("ET5005", None)]
 
 
 def test_what_is_wrong_with_a_plan_is_named_with_its_path() -> None:

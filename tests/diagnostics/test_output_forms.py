@@ -52,17 +52,17 @@ DIAGNOSTICS = st.lists(
 )
 
 
-def found(code="ET2040", file="/repo/jobs/bert.yaml", line=3, column=5, **facts):
+def diagnostic(code="ET2040", file="/repo/jobs/bert.yaml", line=3, column=5, **facts):
     location = Location(file, line, column, text="  image: a", width=4)
     return diagnose(code, location, **{"image": "a", **facts})
 
 
 def error(line, **facts):
     facts = {"where": "spec", "field": "x", "advice": "", **facts}
-    return found("ET2001", line=line, **facts)
+    return diagnostic("ET2001", line=line, **facts)
 
 
-def told(form, *diagnostics, audience=HERE):
+def formatted(form, *diagnostics, audience=HERE):
     return render(form, diagnostics, audience)
 
 
@@ -80,7 +80,7 @@ def valid_json(text):
 
 
 def test_a_script_reads_what_a_person_reads():
-    document = valid_json(told("json", found(), error(7, advice="did you mean 'y'?")))
+    document = valid_json(formatted("json", diagnostic(), error(7, advice="did you mean 'y'?")))
     assert document["diagnostics"][1] == {
         "code": "ET2001",
         "name": "unknown-field",
@@ -97,19 +97,19 @@ def test_a_script_reads_what_a_person_reads():
 
 
 def test_what_concerns_no_file_has_no_place():
-    (entry,) = valid_json(told("json", diagnose("ET5006", None)))["diagnostics"]
+    (entry,) = valid_json(formatted("json", diagnose("ET5006", None)))["diagnostics"]
     assert [entry[key] for key in ("file", "line", "column", "endColumn")] == [None] * 4
 
 
 def test_no_diagnostics_are_an_empty_document():
-    assert valid_json(told("json"))["diagnostics"] == []
-    (run,) = valid_sarif(told("sarif"))["runs"]
+    assert valid_json(formatted("json"))["diagnostics"] == []
+    (run,) = valid_sarif(formatted("sarif"))["runs"]
     assert (run["results"], run["tool"]["driver"]["rules"]) == ([], [])
-    assert (told("github"), told("text")) == ("", "")
+    assert (formatted("github"), formatted("text")) == ("", "")
 
 
 def test_the_schema_describes_exactly_what_is_written():
-    document = valid_json(told("json", found()))
+    document = valid_json(formatted("json", diagnostic()))
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     assert set(document) == set(schema["properties"]) == set(schema["required"])
@@ -137,7 +137,7 @@ def valid_sarif(text):
 
 
 def run_of(*diagnostics, audience=HERE):
-    (run,) = valid_sarif(told("sarif", *diagnostics, audience=audience))["runs"]
+    (run,) = valid_sarif(formatted("sarif", *diagnostics, audience=audience))["runs"]
     return run
 
 
@@ -146,13 +146,13 @@ def fingerprints(run):
 
 
 def test_the_sarif_schema_refuses_what_is_no_sarif():
-    log = json.loads(told("sarif", found()))
+    log = json.loads(formatted("sarif", diagnostic()))
     del log["runs"][0]["tool"]["driver"]["name"]
     assert list(sarif_validator().iter_errors(log))
 
 
 def test_a_result_names_its_rule_level_and_region():
-    run = run_of(found(), error(7), error(9))
+    run = run_of(diagnostic(), error(7), error(9))
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["ET2001", "ET2040"]
     assert [(r["ruleId"], r["ruleIndex"], r["level"]) for r in run["results"]] == [
         ("ET2040", 1, "warning"),
@@ -170,7 +170,7 @@ def test_a_result_names_its_rule_level_and_region():
 
 
 def test_a_rule_brings_its_explanation():
-    (rule,) = run_of(found())["tool"]["driver"]["rules"]
+    (rule,) = run_of(diagnostic())["tool"]["driver"]["rules"]
     assert rule["name"] == "mutable-image"
     assert rule["defaultConfiguration"] == {"level": "warning"}
     assert "pin a version tag" in rule["help"]["text"]
@@ -178,12 +178,12 @@ def test_a_rule_brings_its_explanation():
 
 
 def test_github_gets_a_line_even_for_a_whole_file():
-    (result,) = run_of(found(line=None, column=None))["results"]
+    (result,) = run_of(diagnostic(line=None, column=None))["results"]
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 1}
 
 
 def test_what_concerns_no_file_is_a_notification_because_github_wants_places():
-    run = run_of(diagnose("ET5006", None), found())
+    run = run_of(diagnose("ET5006", None), diagnostic())
     assert [result["ruleId"] for result in run["results"]] == ["ET2040"]
     (invocation,) = run["invocations"]
     (notification,) = invocation["toolExecutionNotifications"]
@@ -194,8 +194,8 @@ def test_what_concerns_no_file_is_a_notification_because_github_wants_places():
 
 
 def test_a_fingerprint_survives_a_move_to_another_line():
-    before = run_of(found(line=3), error(9))
-    after = run_of(found(line=30), error(90, column=50))
+    before = run_of(diagnostic(line=3), error(9))
+    after = run_of(diagnostic(line=30), error(90, column=50))
     assert fingerprints(before) == fingerprints(after)
 
 
@@ -203,7 +203,8 @@ def test_a_fingerprint_survives_a_move_of_what_the_message_refers_to():
     def twice(line):
         first = Location("jobs/a.yaml", line, 9)
         return run_of(
-            found("ET1018", what="Pod a", first=first), found("ET1006", key="k", first=line)
+            diagnostic("ET1018", what="Pod a", first=first),
+            diagnostic("ET1006", key="k", first=line),
         )
 
     assert fingerprints(twice(3)) == fingerprints(twice(4711))
@@ -211,17 +212,17 @@ def test_a_fingerprint_survives_a_move_of_what_the_message_refers_to():
 
 def test_fingerprints_tell_findings_apart():
     run = run_of(
-        found(),
-        found(line=4),
-        found(image="b"),
-        found(file="/repo/jobs/other.yaml"),
-        found("ET2044", where="a"),
+        diagnostic(),
+        diagnostic(line=4),
+        diagnostic(image="b"),
+        diagnostic(file="/repo/jobs/other.yaml"),
+        diagnostic("ET2044", where="a"),
     )
     assert len(set(fingerprints(run))) == 5
 
 
 def test_braces_and_links_in_a_message_are_words():
-    (result,) = run_of(found(image="{0} [click](https://example.com)"))["results"]
+    (result,) = run_of(diagnostic(image="{0} [click](https://example.com)"))["results"]
     assert "'{{0}} [click] (https://example.com)'" in result["message"]["text"]
 
 
@@ -236,7 +237,7 @@ def test_braces_and_links_in_a_message_are_words():
     ],
 )
 def test_a_file_is_named_from_the_root_of_the_repository(file, artifact):
-    (result,) = run_of(found(file=file))["results"]
+    (result,) = run_of(diagnostic(file=file))["results"]
     assert result["locations"][0]["physicalLocation"]["artifactLocation"] == artifact
 
 
@@ -262,38 +263,38 @@ def test_the_repository_is_the_nearest_folder_with_git_in_it(tmp_path):
 
 def test_a_command_escapes_what_would_end_it():
     hint = "pin a version tag or, better, a digest"
-    assert told("github", found(file="/repo/a,b:c%.yaml", image="x\r\ny: 50%,")) == (
+    assert formatted("github", diagnostic(file="/repo/a,b:c%.yaml", image="x\r\ny: 50%,")) == (
         "::warning file=a%2Cb%3Ac%25.yaml,line=3,col=5,endColumn=9,title=ET2040 mutable-image"
         f"::image 'x%0D%0Ay: 50%25,' can change under the same name%0Ahint: {hint}\n"
     )
 
 
 def test_a_command_says_no_more_of_a_place_than_is_known():
-    whole = told("github", found("ET1002", line=None, column=None))
+    whole = formatted("github", diagnostic("ET1002", line=None, column=None))
     assert whole.startswith("::error file=jobs/bert.yaml,title=ET1002 no-such-path::")
-    assert told("github", diagnose("ET5006", None)).startswith(
+    assert formatted("github", diagnose("ET5006", None)).startswith(
         "::error title=ET5006 nothing-rendered::"
     )
 
 
 def test_standard_input_is_said_in_the_message():
-    line = told("github", found(file="-"))
+    line = formatted("github", diagnostic(file="-"))
     assert line.startswith("::warning title=ET2040 mutable-image::-:3:5: image 'a'")
 
 
 def test_errors_come_first():
-    commands = told("github", found(), error(7), found(), error(9)).splitlines()
+    commands = formatted("github", diagnostic(), error(7), diagnostic(), error(9)).splitlines()
     assert [line.split()[0] for line in commands] == ["::error"] * 2 + ["::warning"] * 2
 
 
 def test_a_last_command_counts_what_github_does_not_show():
-    lines = told("github", *[found()] * 11, *[error(1)] * 13).splitlines()
+    lines = formatted("github", *[diagnostic()] * 11, *[error(1)] * 13).splitlines()
     assert len(lines) == 25
     assert lines[-1] == (
         "::notice title=etcompile::GitHub shows 10 errors and 10 warnings of a step;"
         " in the log: 3 more errors, 1 more warning"
     )
-    assert "notice" not in told("github", *[found()] * 10, *[error(1)] * 10)
+    assert "notice" not in formatted("github", *[diagnostic()] * 10, *[error(1)] * 10)
 
 
 # any ------------------------------------------------------------------------------------------
@@ -302,7 +303,7 @@ def test_a_last_command_counts_what_github_does_not_show():
 @examples(100)
 @given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_valid_json(diagnostics):
-    text = told("json", *diagnostics)
+    text = formatted("json", *diagnostics)
     document = valid_json(text)
     assert len(document["diagnostics"]) == len(diagnostics)
     text.encode("ascii")
@@ -312,19 +313,19 @@ def test_any_words_give_valid_json(diagnostics):
 @examples(50)
 @given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_valid_sarif(diagnostics):
-    text = told("sarif", *diagnostics)
+    text = formatted("sarif", *diagnostics)
     (run,) = valid_sarif(text)["runs"]
     text.encode("ascii")
     json.dumps(run, ensure_ascii=False).encode()
-    told_of = run["results"] + run["invocations"][0]["toolExecutionNotifications"]
-    assert len(told_of) == len(diagnostics)
+    reported = run["results"] + run["invocations"][0]["toolExecutionNotifications"]
+    assert len(reported) == len(diagnostics)
     assert len(set(fingerprints(run))) == len(run["results"])
 
 
 @examples(100)
 @given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_something_that_reviewdog_reads(diagnostics):
-    text = told("rdjson", *diagnostics)
+    text = formatted("rdjson", *diagnostics)
     text.encode("ascii")
     document = json.loads(text)
     json.dumps(document, ensure_ascii=False).encode()
@@ -338,7 +339,7 @@ def test_any_words_give_something_that_reviewdog_reads(diagnostics):
 @examples(100)
 @given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_one_command_a_line(diagnostics):
-    text = told("github", *diagnostics)
+    text = formatted("github", *diagnostics)
     text.encode()
     lines = text.splitlines()
     commands = [line for line in lines if not line.startswith("::notice ")]
@@ -350,11 +351,11 @@ def test_any_words_give_one_command_a_line(diagnostics):
 @examples(100)
 @given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_text_that_leaves_the_terminal_alone(diagnostics):
-    text = told("text", *diagnostics)
+    text = formatted("text", *diagnostics)
     assert all(c.isprintable() or c == "\n" for c in text)
 
 
 def test_every_form_is_a_module_of_its_name():
     assert FORMATS == ("text", "json", "sarif", "github", "rdjson")
     for form in FORMATS:
-        assert told(form, found()).endswith("\n")
+        assert formatted(form, diagnostic()).endswith("\n")

@@ -107,9 +107,11 @@ def test_every_line_of_a_key_is_hidden_and_no_other():
 
 def test_a_message_quotes_none_either():
     key = KEYS["OpenSSH"]
-    told = diagnose("ET5005", Location("a"), option="--x", problem=f"'{key}' is wrong", advice=key)
-    assert told.message == "--x: '(hidden)\n' is wrong"
-    assert told.hint == "(hidden)\n"
+    diagnostic = diagnose(
+        "ET5005", Location("a"), option="--x", problem=f"'{key}' is wrong", advice=key
+    )
+    assert diagnostic.message == "--x: '(hidden)\n' is wrong"
+    assert diagnostic.hint == "(hidden)\n"
     assert redacted("HF_TOKEN=sesame-7 python") == "HF_TOKEN=(hidden) python"
 
 
@@ -129,6 +131,6 @@ def test_ordinary_words_are_as_they_were():
 def test_no_message_about_a_secret_quotes_its_values(field, value):
     """Nor of one that a program passes, which has no text."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, field: value}
-    found = etcompile.compile([secret]).diagnostics
-    assert "ET4002" in {one.code for one in found}
-    assert not any("912345" in f"{one.message}{one.hint}" for one in found)
+    diagnostics = etcompile.compile([secret]).diagnostics
+    assert "ET4002" in {one.code for one in diagnostics}
+    assert not any("912345" in f"{one.message}{one.hint}" for one in diagnostics)

@@ -155,12 +155,12 @@ def test_each_fact_of_a_rule_has_a_sample_and_no_other(rule: Any) -> None:
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code)
 def test_no_explanation_shows_a_placeholder(rule: Any) -> None:
-    told = rule_text.sample(rule)
+    diagnostic = rule_text.sample(rule)
     names = facts(rule.message) | facts(rule.hint)
-    for words in (told.message, told.hint or ""):
+    for words in (diagnostic.message, diagnostic.hint or ""):
         assert not names & set(re.findall(r"\{(\w+)", words))
-    assert told.message in rule_text.as_text(rule)
-    assert (told.hint or "") in rule_text.as_text(rule)
+    assert diagnostic.message in rule_text.as_text(rule)
+    assert (diagnostic.hint or "") in rule_text.as_text(rule)
 
 
 @pytest.mark.parametrize("code", INPUTS)
@@ -171,6 +171,6 @@ def test_what_explain_shows_is_what_check_says(
     file = {"ET1013": "hosts.yaml", "ET1014": "ds_config.json"}.get(code, "job.yaml")
     (tmp_path / file).write_text(INPUTS[code])
     said = CliRunner().invoke(command, [file]).output
-    told = rule_text.sample(RULES[code])
-    assert f"[{code}]: {told.message}\n" in said
-    assert told.hint is None or f"= hint: {told.hint}\n" in said
+    diagnostic = rule_text.sample(RULES[code])
+    assert f"[{code}]: {diagnostic.message}\n" in said
+    assert diagnostic.hint is None or f"= hint: {diagnostic.hint}\n" in said

@@ -44,8 +44,8 @@ def test_what_was_applied_is_unchanged(control_plane: Any, kind: str) -> None:
             assert values
             for value in values:
                 cluster.server_side_apply(value)
-            found = planned(Live(cluster), values)
-            assert found.counts() == {"unchanged": len(values)}, example
+            plan = planned(Live(cluster), values)
+            assert plan.counts() == {"unchanged": len(values)}, example
 
 
 def pod(namespace: str, **spec: Any) -> dict[str, Any]:
@@ -95,16 +95,16 @@ def test_we_foresee_what_a_dry_run_would_change(
         desired = pod(namespace)
         change(desired)
         (live,) = Live(cluster).get([reference(desired)])
-        told = cluster.server_side_apply(desired, dry_run=True)
-        found = compared(desired, live, ownership(live, "etcompile"))
+        answer = cluster.server_side_apply(desired, dry_run=True)
+        differences = compared(desired, live, ownership(live, "etcompile"))
 
         def plain(value: Any) -> Any:
             metadata = {key: value["metadata"].get(key) or {} for key in ("labels", "annotations")}
             return {"metadata": metadata, "spec": value["spec"]}
 
-        assert bool(found) == (plain(told) != plain(live))
-        for place in found:
-            after = value_at(told, place.path)
+        assert bool(differences) == (plain(answer) != plain(live))
+        for place in differences:
+            after = value_at(answer, place.path)
             if isinstance(after, list):  # the API server adds tolerations
                 assert all(item in after for item in place.after)
             else:
@@ -180,7 +180,7 @@ def network_policy(namespace: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("made", "path", "patch", "place"),
+    ("make", "path", "patch", "place"),
     [
         (service, "/api/v1/namespaces/{}/services/s", {"selector": {"x": "1"}}, "spec.selector.x"),
         (
@@ -192,10 +192,10 @@ def network_policy(namespace: str) -> dict[str, Any]:
     ],
 )
 def test_a_key_that_somebody_patched_into_a_selector_is_a_difference(
-    control_plane: Any, namespace: str, made: Any, path: str, patch: Any, place: str
+    control_plane: Any, namespace: str, make: Any, path: str, patch: Any, place: str
 ) -> None:
     with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
-        desired = made(namespace)
+        desired = make(namespace)
         cluster.server_side_apply(desired)
         merge = "application/merge-patch+json"
         control_plane.ask("PATCH", path.format(namespace), {"spec": patch}, merge)

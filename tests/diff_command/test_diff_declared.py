@@ -172,10 +172,10 @@ def between(old, new):
 
 
 def test_many_alike_are_one_line() -> None:
-    found = between(compiled(training_job()), compiled(training_job(replicas=100)))
-    told = "\n".join(text(found, emit.to_yaml, color=False))
-    assert "Pod mnist-worker-2 … 99 (98 Pods)" in told
-    assert len(told.splitlines()) < 160
+    changes = between(compiled(training_job()), compiled(training_job(replicas=100)))
+    output = "\n".join(text(changes, emit.to_yaml, color=False))
+    assert "Pod mnist-worker-2 … 99 (98 Pods)" in output
+    assert len(output.splitlines()) < 160
 
 
 def test_a_comment_stays_below_its_limit_and_says_what_it_leaves_out() -> None:
@@ -188,12 +188,12 @@ def test_a_comment_stays_below_its_limit_and_says_what_it_leaves_out() -> None:
         }
         for number in range(1, 60)
     ]
-    found = plan([Declared(None, objects)], [])
-    told = markdown(found, emit.to_yaml)
-    assert len(told.encode()) <= LIMIT
-    assert "too long for a comment" in told
-    assert told.count("<details>") == told.count("</details>")
-    assert told.count("```") % 2 == 0
+    changes = plan([Declared(None, objects)], [])
+    output = markdown(changes, emit.to_yaml)
+    assert len(output.encode()) <= LIMIT
+    assert "too long for a comment" in output
+    assert output.count("<details>") == output.count("</details>")
+    assert output.count("```") % 2 == 0
 
 
 def test_a_value_cannot_leave_its_place_in_markdown_or_html() -> None:
@@ -205,12 +205,12 @@ def test_a_value_cannot_leave_its_place_in_markdown_or_html() -> None:
         "data": {"<img src=x>": evil},
     }
     there = {**value, "data": {"<img src=x>": "1"}}
-    found = plan([Declared("<i>", [value])], [there], Rights(whole=True))
-    told = page(found, emit.to_yaml)
-    assert "<script>alert" not in told
-    assert "<img src" not in told
-    assert "<i>" not in told
-    comment = markdown(found, emit.to_yaml)
+    changes = plan([Declared("<i>", [value])], [there], Rights(whole=True))
+    output = page(changes, emit.to_yaml)
+    assert "<script>alert" not in output
+    assert "<img src" not in output
+    assert "<i>" not in output
+    comment = markdown(changes, emit.to_yaml)
     assert "````diff" in comment
 
 
@@ -225,33 +225,33 @@ def test_secrets_are_masked_in_every_form() -> None:
 
     new, old = secret("hunter2-new"), secret("hunter2-old")
     for there in ([], [old]):
-        found = plan([Declared(None, [new])], there, Rights(whole=True))
+        changes = plan([Declared(None, [new])], there, Rights(whole=True))
         from etcompile.plan.plan_file import plan_value
 
         forms = [
-            "\n".join(text(found, emit.to_yaml, color=False)),
-            markdown(found, emit.to_yaml),
-            page(found, emit.to_yaml),
-            json.dumps(plan_value(found)),
+            "\n".join(text(changes, emit.to_yaml, color=False)),
+            markdown(changes, emit.to_yaml),
+            page(changes, emit.to_yaml),
+            json.dumps(plan_value(changes)),
         ]
-        for told in forms:
-            assert "hunter2" not in told
-            assert "aHVudGVyMi" not in told
-            assert "s" in told
+        for form in forms:
+            assert "hunter2" not in form
+            assert "aHVudGVyMi" not in form
+            assert "s" in form
     assert "(hidden, 11 bytes)" in forms[3]
 
 
 def test_a_scale_in_reads_as_one_in_every_form() -> None:
-    found = between(
+    changes = between(
         compiled(training_job()), compiled(training_job(), scale_in("i", ["mnist-worker-1"]))
     )
-    for told in (
-        "\n".join(text(found, emit.to_yaml, color=False)),
-        markdown(found, emit.to_yaml).replace("\\", ""),
-        page(found, emit.to_yaml).partition('id="steps"')[2],
+    for form in (
+        "\n".join(text(changes, emit.to_yaml, color=False)),
+        markdown(changes, emit.to_yaml).replace("\\", ""),
+        page(changes, emit.to_yaml).partition('id="steps"')[2],
     ):
         places = [
-            told.index(words)
+            form.index(words)
             for words in (
                 "ConfigMap mnist-config",
                 "Pod mnist-worker-1 has drained",

@@ -15,7 +15,7 @@ from specs import compiled, launcher, scale_in, scale_out, training_job, worker
 
 
 @pytest.fixture(scope="module")
-def made() -> Plan:
+def example_plan() -> Plan:
     new = training_job(replicas=3)
     for role in (worker(new), launcher(new)):
         role["template"]["spec"]["nodeSelector"] = {"gpu": "yes"}
@@ -27,8 +27,8 @@ def made() -> Plan:
 
 
 @pytest.fixture
-def opened(open_page: Callable[..., Any], made: Plan) -> Callable[..., Any]:
-    text = page(made, emit.to_yaml)
+def opened(open_page: Callable[..., Any], example_plan: Plan) -> Callable[..., Any]:
+    text = page(example_plan, emit.to_yaml)
     return lambda **options: open_page(text, **options)
 
 
@@ -119,5 +119,5 @@ def test_a_phone_shows_it_without_scrolling_sideways(opened: Callable[..., Any])
     assert width <= 380
 
 
-def test_the_page_is_well_formed_and_names_no_address(made: Plan) -> None:
-    check_page(page(made, emit.to_yaml))
+def test_the_page_is_well_formed_and_names_no_address(example_plan: Plan) -> None:
+    check_page(page(example_plan, emit.to_yaml))

@@ -83,7 +83,7 @@ def test_each_query_is_of_metrics_and_labels_that_there_are(
 
     known = metrics()
     named: set[str] = set()
-    asked: set[str] = set()
+    queried: set[str] = set()
     grouped: set[str] = set()
 
     def visit(node: Any) -> bool:
@@ -94,23 +94,23 @@ def test_each_query_is_of_metrics_and_labels_that_there_are(
             wanted = {matcher.name for matcher in selector.matchers.matchers}
             assert wanted <= known[selector.name], title
         if isinstance(node, promql.AggregateExpr) and node.modifier is not None:
-            asked.update(node.modifier.labels)
+            queried.update(node.modifier.labels)
             grouped.update(node.modifier.labels)
         return True
 
     promql.walk(promql.parse(query), visit)
     assert named, title
     labels = frozenset[str]().union(*(known[name] for name in named))
-    assert asked <= labels | TARGET, title
+    assert queried <= labels | TARGET, title
     in_legend = set(re.findall(r"\{\{(\w+)\}\}", legend))
     assert in_legend <= grouped | TARGET, title
 
 
 def test_each_metric_of_the_watcher_has_a_panel() -> None:
-    asked = " ".join(query for _, query, _ in queries())
-    own = {name for name in metrics() if name.startswith("etcompile_watch_")}
+    text = " ".join(query for _, query, _ in queries())
+    watcher_metrics = {name for name in metrics() if name.startswith("etcompile_watch_")}
     ends = r"(_total|_created|_bucket|_sum|_count)$"
-    missing = {name for name in own if re.sub(ends, "", name) not in asked}
+    missing = {name for name in watcher_metrics if re.sub(ends, "", name) not in text}
     assert missing == set()
 
 
@@ -126,8 +126,8 @@ def test_what_the_page_of_metrics_lists_is_what_there_is() -> None:
 
 def test_no_label_is_one_that_prometheus_gives_by_itself() -> None:
     # It would call ours `exported_job`, and every query would be wrong.
-    taken = {"job", "instance", "namespace", "pod", "container", "endpoint", "service", "node"}
-    assert [name for name, labels in metrics().items() if labels & taken] == []
+    reserved = {"job", "instance", "namespace", "pod", "container", "endpoint", "service", "node"}
+    assert [name for name, labels in metrics().items() if labels & reserved] == []
 
 
 def test_each_panel_says_what_it_shows_and_takes_the_chosen_data_source() -> None:
@@ -143,13 +143,13 @@ def test_each_panel_says_what_it_shows_and_takes_the_chosen_data_source() -> Non
 
 
 def test_no_panel_lies_over_another() -> None:
-    taken: dict[tuple[int, int], str] = {}
+    cells: dict[tuple[int, int], str] = {}
     for panel in BOARD["panels"]:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
         for x in range(place["x"], place["x"] + place["w"]):
             for y in range(place["y"], place["y"] + place["h"]):
-                assert taken.setdefault((x, y), panel["title"]) == panel["title"]
+                assert cells.setdefault((x, y), panel["title"]) == panel["title"]
 
 
 def _lost(ours: Any, read: Any, path: str = "") -> Iterator[str]:
@@ -174,8 +174,8 @@ def test_the_types_of_grafana_read_all_of_it(installed: Callable[[str], None]) -
     register_default_plugins()
 
     def read(board: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(json.dumps(Dashboard.from_json(board), cls=JSONEncoder))
-        return found
+        result: dict[str, Any] = json.loads(json.dumps(Dashboard.from_json(board), cls=JSONEncoder))
+        return result
 
     assert [*_lost(BOARD, read(BOARD))] == []
     misspelt = json.loads(json.dumps(BOARD))
@@ -231,15 +231,15 @@ def test_a_real_prometheus_answers_each_query(require: Callable[..., str], tmp_p
 
 def _answered(port: int, query: str) -> bool:
     """Whether there is at least one series; what is no query is refused."""
-    asked = urllib.parse.urlencode({"query": query})
+    parameters = urllib.parse.urlencode({"query": query})
     try:
-        url = f"http://127.0.0.1:{port}/api/v1/query?{asked}"
+        url = f"http://127.0.0.1:{port}/api/v1/query?{parameters}"
         with urllib.request.urlopen(url, timeout=5) as answer:
-            found = json.load(answer)
+            data = json.load(answer)
     except urllib.error.HTTPError as error:
         if error.code != HTTPStatus.SERVICE_UNAVAILABLE:  # it is still starting
             raise
         return False
     except OSError:
         return False
-    return bool(found["data"]["result"])
+    return bool(data["data"]["result"])

@@ -20,13 +20,13 @@ SAME = {"now": {"time"}}
 
 
 def test_each_entry_says_more_than_its_name() -> None:
-    found = [
+    repeats = [
         f"{path.relative_to(PACKAGE)}:{line}: {name}: {text}"
         for path in sorted(PACKAGE.rglob("*.py"))
         for line, name, text in entries(path.read_text("utf-8"))
         if is_empty(name, text)
     ]
-    assert found == []
+    assert repeats == []
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ def page(kind: frontends.Kind) -> Path:
 
 
 def pages() -> dict[Path, list[frontends.Kind]]:
-    found: dict[Path, list[frontends.Kind]] = {}
+    by_page: dict[Path, list[frontends.Kind]] = {}
     for kind in frontends.kinds():
-        found.setdefault(page(kind), []).append(kind)
-    return found
+        by_page.setdefault(page(kind), []).append(kind)
+    return by_page
 
 
 every_page = pytest.mark.parametrize("path", pages(), ids=lambda path: path.stem)

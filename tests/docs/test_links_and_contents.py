@@ -43,7 +43,7 @@ def links(page: Path) -> Iterator[str]:
 @functools.cache
 def anchors(page: Path) -> frozenset[str]:
     """The anchors of headings, as GitHub makes them."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     names = set()
     for heading, inline in zip(tokens(page), tokens(page)[1:], strict=False):
         if heading.type != "heading_open":
@@ -51,8 +51,8 @@ def anchors(page: Path) -> frozenset[str]:
         shown = (part for part in inline.children or () if part.type in ("text", "code_inline"))
         text = "".join(part.content for part in shown)
         slug = re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-")
-        names.add(f"{slug}-{found[slug]}" if found[slug] else slug)
-        found[slug] += 1
+        names.add(f"{slug}-{counts[slug]}" if counts[slug] else slug)
+        counts[slug] += 1
     return frozenset(names)
 
 
@@ -82,11 +82,11 @@ def test_every_page_of_the_documentation_is_listed() -> None:
 
 
 def test_nothing_is_listed_twice() -> None:
-    found = re.findall(
+    links = re.findall(
         r"^\| \[[^\]]+\]\(([^)]+)\) \|", (DOCS / "README.md").read_text("utf-8"), re.MULTILINE
     )
-    assert len(found) > 25
-    assert [link for link, times in Counter(found).items() if times > 1] == []
+    assert len(links) > 25
+    assert [link for link, times in Counter(links).items() if times > 1] == []
 
 
 def test_pictures_say_what_they_show() -> None:

@@ -25,20 +25,20 @@ def modules():
 
 
 def test_modules_are_called_by_nouns():
-    found = {str(path.relative_to(ROOT).with_suffix("")) for path in modules()}
-    assert {name for name in found if name.endswith("ing")} == TERMS, (
+    names = {str(path.relative_to(ROOT).with_suffix("")) for path in modules()}
+    assert {name for name in names if name.endswith("ing")} == TERMS, (
         "see docs/contributing/glossary.md"
     )
 
 
 def test_no_class_has_a_name_that_only_we_understand():
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in modules()
         for name in re.findall(r"^\s*class (\w+)", path.read_text("utf-8"), re.MULTILINE)
         if name.strip("_") in PRIVATE
     ]
-    assert found == []
+    assert places == []
 
 
 def is_called_one(node):
@@ -49,11 +49,11 @@ def is_called_one(node):
 
 
 def test_what_is_gone_through_is_called_what_it_is():
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in modules()
         if re.search(r"\bone\b", text := path.read_text("utf-8"))
         for node in ast.walk(ast.parse(text))
         if is_called_one(node)
     ]
-    assert found == [], "say what it is: a pod, a step, a document"
+    assert places == [], "say what it is: a pod, a step, a document"

@@ -15,8 +15,8 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 def fenced(start: str) -> str:
     """The fenced block of the README that begins with a text."""
-    [found] = [b for b in re.findall(r"```\w*\n(.*?)```", README, re.DOTALL) if b.startswith(start)]
-    return str(found)
+    [block] = [b for b in re.findall(r"```\w*\n(.*?)```", README, re.DOTALL) if b.startswith(start)]
+    return str(block)
 
 
 def etcompile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -55,8 +55,8 @@ def test_its_job_compiles_to_what_its_commands_name(tmp_path: Path) -> None:
     [line] = [one for one in commands("Five minutes") if one.startswith("etcompile render")]
     done = etcompile(tmp_path, *line.split()[1:])
     assert (done.returncode, done.stderr) == (0, "out: 5 written, 0 unchanged\n")
-    made = (tmp_path / "out" / "hello" / "91-workers.yaml").read_text("utf-8")
-    pods = {one["metadata"]["name"] for one in yaml.safe_load_all(made)}
+    text = (tmp_path / "out" / "hello" / "91-workers.yaml").read_text("utf-8")
+    pods = {one["metadata"]["name"] for one in yaml.safe_load_all(text)}
     assert pods == {"hello-worker-0", "hello-worker-1"}
     assert set(re.findall(r"delete pod (\S+)", README)) <= pods
 

@@ -31,9 +31,9 @@ def test_every_citation_in_the_code_is_explained() -> None:
 
 @pytest.mark.parametrize("folder", ["golden", "templates", "schemas", "overlays", "examples"])
 def test_what_is_rendered_cites_nothing_that_its_reader_cannot_open(folder: str) -> None:
-    found = texts(folder)
-    assert found
-    assert [name for name, text in found.items() if CITED.search(text)] == []
+    contents = texts(folder)
+    assert contents
+    assert [name for name, text in contents.items() if CITED.search(text)] == []
 
 
 def sections(page: str) -> set[str]:
@@ -44,18 +44,18 @@ def sections(page: str) -> set[str]:
 
 def test_every_section_that_is_cited_is_there() -> None:
     cited = re.compile(r"reference/([a-z0-9-]+\.md)`?((?:,? (?:and )?[0-9]+\.[0-9.]*[0-9])+)")
-    missing, found = [], 0
+    missing, count = [], 0
     for name, text in texts("etcompile", "tests", "docs").items():
         for page, numbers in cited.findall(re.sub(r"\n\s*#?\s*", " ", text)):
             known = sections(page)
-            found += 1
+            count += 1
             missing += [
                 (name, page, one)
                 for one in re.findall(r"[0-9]+\.[0-9.]*[0-9]", numbers)
                 if one not in known
             ]
     assert missing == []
-    assert found > 50
+    assert count > 50
 
 
 def test_every_reference_page_is_listed() -> None:

@@ -27,9 +27,9 @@ _LEFT_OUT = re.compile(r"kubectl .*\blogs |git clone|uv tool install|kind create
 @pytest.fixture
 def kubelet(control_plane, request) -> Iterator[Kubelet]:
     """Says of each Pod of the page's namespace that it is ready; the page makes the namespace."""
-    found = Kubelet(control_plane, request.param)
-    yield found
-    found.stop()
+    kubelet = Kubelet(control_plane, request.param)
+    yield kubelet
+    kubelet.stop()
 
 
 @pytest.fixture
@@ -38,15 +38,15 @@ def shell(control_plane, kubectl_program, tmp_path) -> Iterator[Shell]:
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "kubectl").symlink_to(kubectl_program)
-    found = Shell(
+    shell = Shell(
         tmp_path,
         {
             "KUBECONFIG": str(control_plane.kubeconfig(token="admin-token")),
             "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
         },
     )
-    yield found
-    found.close()
+    yield shell
+    shell.close()
 
 
 def on_the_machine_of_the_test(block: Block, namespace: str) -> Block:
@@ -55,8 +55,8 @@ def on_the_machine_of_the_test(block: Block, namespace: str) -> Block:
     It is without what installs programs, and without what only a kubelet can answer.
     """
     lines = block.text.splitlines(keepends=True)
-    kept = "".join(line for line in lines if not _LEFT_OUT.match(line))
-    return structs.replace(block, text=in_namespace(kept, namespace))
+    text = "".join(line for line in lines if not _LEFT_OUT.match(line))
+    return structs.replace(block, text=in_namespace(text, namespace))
 
 
 def in_namespace(text: str, namespace: str) -> str:
@@ -67,26 +67,26 @@ def in_namespace(text: str, namespace: str) -> str:
 def test_the_first_five_minutes_go_as_the_page_says(
     shell, kubelet, control_plane, tmp_path
 ) -> None:
-    told: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for block in BLOCKS:
         output = shell.run(on_the_machine_of_the_test(block, "start")).check()
         if "create namespace" in block.text:
             control_plane.service_account("start", "default")
-        told[block.heading] = told.get(block.heading, "") + output
+        outputs[block.heading] = outputs.get(block.heading, "") + output
     page = in_namespace(PAGE, "start")
     fences = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     shown = [text.splitlines() for language, text in fences if not language]
-    assert [line for line in shown[0] if line not in told["A job"]] == []
-    assert [line for line in shown[1] if line not in told["In the cluster"]] == []
+    assert [line for line in shown[0] if line not in outputs["A job"]] == []
+    assert [line for line in shown[1] if line not in outputs["In the cluster"]] == []
     of_this_moment = ("Age:", "Goodput:")
     assert [
         line
         for line in shown[2]
-        if line not in told["Lose a worker"] and not line.startswith(of_this_moment)
+        if line not in outputs["Lose a worker"] and not line.startswith(of_this_moment)
     ] == []
-    assert "pod/hello-worker-1 condition met" in told["Lose a worker"]
-    assert "PodReplaced" in told["Lose a worker"]
-    assert "No resources found" in told["Clean up"]
+    assert "pod/hello-worker-1 condition met" in outputs["Lose a worker"]
+    assert "PodReplaced" in outputs["Lose a worker"]
+    assert "No resources found" in outputs["Clean up"]
     log = (tmp_path / "home" / "first" / "watcher.log").read_text()
     assert re.search(r"hello-worker-1: deleted: recreated in \d+\.\d s", log)
     assert "ERROR" not in log
@@ -99,18 +99,18 @@ def test_the_first_minutes_of_the_readme_go_as_it_says(
 ) -> None:
     [job] = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     (tmp_path / "home" / "hello.yaml").write_text(job)
-    told = ""
+    output = ""
     for block in blocks(README):
         if block.heading == "Five minutes":
-            told += shell.run(on_the_machine_of_the_test(block, "readme")).check()
+            output += shell.run(on_the_machine_of_the_test(block, "readme")).check()
         if "create namespace" in block.text:
             control_plane.service_account("readme", "default")
-    assert "out: 5 written, 0 unchanged" in told
-    assert 'pod "hello-worker-1" deleted' in told
-    assert "pod/hello-worker-1 condition met" in told
-    assert "PodReplaced" in told
-    assert "done: 6 deleted" in told
-    assert "Job:       readme/hello (PyTorchJob)" in told
+    assert "out: 5 written, 0 unchanged" in output
+    assert 'pod "hello-worker-1" deleted' in output
+    assert "pod/hello-worker-1 condition met" in output
+    assert "PodReplaced" in output
+    assert "done: 6 deleted" in output
+    assert "Job:       readme/hello (PyTorchJob)" in output
     assert "Traceback" not in (tmp_path / "home" / "watcher.log").read_text()
 
 

@@ -27,8 +27,8 @@ def blocks(name: str, language: str = "yaml") -> list[str]:
 
 def named(name: str) -> list[tuple[str, str]]:
     """The blocks that begin with the name of a file, in order, each with that name."""
-    found = (re.match(r"# (\S+\.yaml)\n", text) for text in blocks(name))
-    return [(one[1], one.string) for one in found if one]
+    matches = (re.match(r"# (\S+\.yaml)\n", text) for text in blocks(name))
+    return [(one[1], one.string) for one in matches if one]
 
 
 @pytest.mark.parametrize("which", ["generator", "transformer"])
@@ -82,6 +82,6 @@ def test_the_workflow_uses_the_action_as_it_is() -> None:
 
 
 def test_the_addresses_of_schemas_are_those_that_are_published() -> None:
-    found = re.findall(rf"{re.escape(BASE)}([\w./-]+\.json)", "".join(map(page, PAGES)))
-    assert {ALL, CATALOG} <= set(found)
-    assert set(found) - {"GROUP/VERSION/KIND.json"} <= published().keys()
+    addresses = re.findall(rf"{re.escape(BASE)}([\w./-]+\.json)", "".join(map(page, PAGES)))
+    assert {ALL, CATALOG} <= set(addresses)
+    assert set(addresses) - {"GROUP/VERSION/KIND.json"} <= published().keys()

@@ -36,13 +36,13 @@ LOOKS = frozenset(
 
 
 def test_nothing_is_decided_by_the_words_of_a_text() -> None:
-    found = {
+    places = {
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in PACKAGE.rglob("*.py")
         if str(path.relative_to(PACKAGE)) not in READERS
         for line in looks(path.read_text())
     }
-    assert not found
+    assert not places
 
 
 @pytest.mark.parametrize("file", READERS)
@@ -51,7 +51,7 @@ def test_a_module_that_reads_texts_of_others_does(file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "is_look"),
+    ("code", "expected"),
     [
         ('any("--prune" in reason for reason in step.reasons)', True),
         ("PRUNES in reason", True),
@@ -65,8 +65,8 @@ def test_a_module_that_reads_texts_of_others_does(file: str) -> None:
         ("', '.join(step.reasons)", False),
     ],
 )
-def test_what_looks_into_a_text(code: str, is_look: bool) -> None:
-    assert bool([*looks(code)]) is is_look
+def test_what_looks_into_a_text(code: str, expected: bool) -> None:
+    assert bool([*looks(code)]) is expected
 
 
 def looks(code: str) -> Iterator[int]:

@@ -19,9 +19,9 @@ _OF_A_CLUSTER = re.compile(r"kubectl |etcompile (status|watch) |kill ")
 def shell(tmp_path) -> Iterator[Shell]:
     """A shell, and a remote repository that is empty."""
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", tmp_path / "remote"], check=True)
-    found = Shell(tmp_path, {})
-    yield found
-    found.close()
+    shell = Shell(tmp_path, {})
+    yield shell
+    shell.close()
 
 
 def here(block: Block, remote: Path) -> Block:
@@ -29,8 +29,8 @@ def here(block: Block, remote: Path) -> Block:
     text = re.sub(r"(?<=REPOSITORY=).*", str(remote), block.text)
     # A command ends with its line, unless that ends in a backslash or within quotes.
     commands = re.findall(r"(?:\\\n|'[^']*'|[^'\n])+\n", text)
-    kept = [command for command in commands if not _OF_A_CLUSTER.match(command)]
-    return structs.replace(block, text="".join(kept))
+    remaining = [command for command in commands if not _OF_A_CLUSTER.match(command)]
+    return structs.replace(block, text="".join(remaining))
 
 
 def test_the_page_is_a_walk():
@@ -42,17 +42,17 @@ def test_the_page_is_a_walk():
 
 
 def test_all_that_needs_no_cluster_goes_as_the_page_says(shell, tmp_path):
-    told = {}
+    outputs = {}
     for block in BLOCKS:
         done = shell.run(here(block, tmp_path / "remote"))
-        told.setdefault((block.heading, block.fails), []).append(done.check())
+        outputs.setdefault((block.heading, block.fails), []).append(done.check())
     [wrote] = re.findall(r"^```\n(wrote .*?)```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert told["An empty repository", False][1] == wrote
+    assert outputs["An empty repository", False][1] == wrote
     [mistake] = re.findall(r"^```\n(error.*?)```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert told["A mistake", True][0].startswith(mistake)
-    assert "error[ET5008]" in told["Another run", True][0]
-    assert "hello: 2 -> 3 workers" in told["One worker more", False][0]
-    assert "hello: 3 -> 2 workers" in told["One worker fewer", False][0]
+    assert outputs["A mistake", True][0].startswith(mistake)
+    assert "error[ET5008]" in outputs["Another run", True][0]
+    assert "hello: 2 -> 3 workers" in outputs["One worker more", False][0]
+    assert "hello: 3 -> 2 workers" in outputs["One worker fewer", False][0]
     log = subprocess.run(
         ["git", "-C", tmp_path / "remote", "log", "--format=%s"],
         check=True,

@@ -31,17 +31,17 @@ class Editor:
         self.client = client
         self.texts = {}
         self.versions = {}
-        self.told = {}
+        self.published = {}
         self.registered = []
-        self.news = asyncio.Condition()
+        self.arrival = asyncio.Condition()
 
     def uri(self, name):
         return (self.folder / name).as_uri()
 
     async def hear(self, params):
-        async with self.news:
-            self.told[params.uri] = params
-            self.news.notify_all()
+        async with self.arrival:
+            self.published[params.uri] = params
+            self.arrival.notify_all()
 
     async def shows(self, name, version=None):
         """The diagnostics of a version of a file, once they are there."""
@@ -49,11 +49,11 @@ class Editor:
         wanted = self.versions[uri] if version is None else version
 
         def is_there():
-            return uri in self.told and self.told[uri].version == wanted
+            return uri in self.published and self.published[uri].version == wanted
 
-        async with self.news:
-            await asyncio.wait_for(self.news.wait_for(is_there), 60)
-        return self.told[uri].diagnostics
+        async with self.arrival:
+            await asyncio.wait_for(self.arrival.wait_for(is_there), 60)
+        return self.published[uri].diagnostics
 
     async def opens(self, name, text, *, is_saved=True):
         uri = self.uri(name)
@@ -68,13 +68,13 @@ class Editor:
         """As many errors, however often the server looks until then."""
         uri = self.uri(name)
 
-        def found():
-            told = self.told[uri].diagnostics
-            return [d for d in told if d.severity == lsp.DiagnosticSeverity.Error]
+        def errors():
+            diagnostics = self.published[uri].diagnostics
+            return [d for d in diagnostics if d.severity == lsp.DiagnosticSeverity.Error]
 
-        async with self.news:
-            await asyncio.wait_for(self.news.wait_for(lambda: len(found()) == count), 60)
-        return found()
+        async with self.arrival:
+            await asyncio.wait_for(self.arrival.wait_for(lambda: len(errors()) == count), 60)
+        return errors()
 
     async def edits(self, name, *changes):
         """Changes of parts of a text: a range, and what is to stand there."""
@@ -111,8 +111,8 @@ class Editor:
 
     async def hovers(self, name, line, column):
         params = lsp.HoverParams(self.about(name), lsp.Position(line, column))
-        found = await self.client.text_document_hover_async(params)
-        return found.contents.value if found else None
+        hover = await self.client.text_document_hover_async(params)
+        return hover.contents.value if hover else None
 
 
 def changed(text, edit, uri):
@@ -178,13 +178,13 @@ def numbered(text, words):
 
 def test_what_check_says_is_shown_as_it_is_typed(tmp_path):
     async def scenario(editor):
-        found = await editor.opens("job.yaml", MISTAKES)
+        first = await editor.opens("job.yaml", MISTAKES)
         after = await editor.types("job.yaml", CORRECT)
         broken = await editor.types("job.yaml", CORRECT.replace("spec:", "spec: [", 1))
-        return found, after, broken
+        return first, after, broken
 
-    found, after, broken = with_editor(tmp_path, scenario)
-    told = subprocess.run(
+    first, after, broken = with_editor(tmp_path, scenario)
+    checked = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -197,8 +197,8 @@ def test_what_check_says_is_shown_as_it_is_typed(tmp_path):
         capture_output=True,
         check=False,
     )
-    wanted = yaml.safe_load(told.stdout)["diagnostics"]
-    assert [(d.code, d.range.start.line + 1, d.range.start.character + 1) for d in found] == [
+    wanted = yaml.safe_load(checked.stdout)["diagnostics"]
+    assert [(d.code, d.range.start.line + 1, d.range.start.character + 1) for d in first] == [
         (d["code"], d["line"], d["column"]) for d in wanted
     ]
     assert [d.code for d in after] == ["ET9001"]
@@ -229,14 +229,14 @@ def test_places_count_as_the_editor_counts(tmp_path):
     text = text.replace("metadata:\n", "metadata:\n").replace("  namespace: ml\n", "")
 
     async def scenario(editor):
-        found = await editor.opens("job.yaml", text)
+        diagnostics = await editor.opens("job.yaml", text)
         actions = await editor.actions("job.yaml", 4)
-        return found, actions, editor.uri("job.yaml")
+        return diagnostics, actions, editor.uri("job.yaml")
 
-    found, actions, uri = with_editor(tmp_path, scenario)
+    diagnostics, actions, uri = with_editor(tmp_path, scenario)
     line = text.splitlines()[4]
-    [own] = [d for d in found if d.code == "ET2006" or "text" in d.message]
-    assert own.range.start.character == len(line[: line.index("7")].encode("utf-16-le")) // 2
+    [diagnostic] = [d for d in diagnostics if d.code == "ET2006" or "text" in d.message]
+    assert diagnostic.range.start.character == len(line[: line.index("7")].encode("utf-16-le")) // 2
     quick = next(a for a in actions if a.kind == lsp.CodeActionKind.QuickFix)
     assert changed(text, quick.edit, uri) == text.replace('"b": 7', '"b": "7"')
 
@@ -261,15 +261,15 @@ def test_a_scale_intent_leads_to_its_job_in_another_file(tmp_path):
 
     async def scenario(editor):
         (tmp_path / "job.yaml").write_text(job, "utf-8")
-        found = await editor.opens("scale.yaml", intent)
+        diagnostics = await editor.opens("scale.yaml", intent)
         lines = intent.splitlines()
         line = numbered(intent, "selector")
         at = lsp.Position(line, lines[line].index("name:") + 8)
         params = lsp.DefinitionParams(editor.about("scale.yaml"), at)
-        return found, await editor.client.text_document_definition_async(params)
+        return diagnostics, await editor.client.text_document_definition_async(params)
 
-    found, target = with_editor(tmp_path, scenario)
-    assert [d.message for d in found if d.severity == lsp.DiagnosticSeverity.Error] == []
+    diagnostics, target = with_editor(tmp_path, scenario)
+    assert [d.message for d in diagnostics if d.severity == lsp.DiagnosticSeverity.Error] == []
     assert target.uri == (tmp_path / "job.yaml").as_uri()
     line = job.splitlines()[target.range.start.line]
     name = yaml.safe_load(job)["metadata"]["name"]
@@ -335,8 +335,8 @@ def test_what_a_file_names_is_looked_at_as_that_changes(tmp_path):
 def test_a_file_that_nobody_has_saved_yet_is_looked_at(tmp_path):
     async def scenario(editor):
         wrong = CORRECT.replace("OnFailure", "onFailure")
-        found = await editor.opens("new.yaml", wrong, is_saved=False)
-        return found, await editor.types("new.yaml", CORRECT)
+        first = await editor.opens("new.yaml", wrong, is_saved=False)
+        return first, await editor.types("new.yaml", CORRECT)
 
     before, after = with_editor(tmp_path, scenario)
     assert [d.code for d in before] == ["ET2007"]
@@ -360,7 +360,7 @@ def test_json_and_lists_are_looked_at(tmp_path):
         return shown, await editor.opens("e.yaml", f"{text}    {within}\n")
 
     shown, text = with_editor(tmp_path, scenario)
-    assert ["ET2007" in [d.code for d in found] for found in shown] == [True] * 4
+    assert ["ET2007" in [d.code for d in diagnostics] for diagnostics in shown] == [True] * 4
     assert not text
 
 
@@ -433,7 +433,7 @@ def test_files_of_others_are_left_alone(tmp_path):
             "notes.yaml", "a: ["
         )
 
-    assert [list(found) for found in with_editor(tmp_path, scenario)] == [[], []]
+    assert [list(diagnostics) for diagnostics in with_editor(tmp_path, scenario)] == [[], []]
 
 
 def test_options_of_the_command_line_count(tmp_path):

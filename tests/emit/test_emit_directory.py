@@ -38,16 +38,16 @@ _NEW = {
 
 def _tree(folder: Path) -> dict[str, str]:
     """Everything in a folder by relative path: texts, targets of links, and folders."""
-    found = {}
+    tree = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
-            found[name] = f"-> {path.readlink()}"
+            tree[name] = f"-> {path.readlink()}"
         elif path.is_dir():
-            found[name] = "folder"
+            tree[name] = "folder"
         else:
-            found[name] = path.read_text()
-    return found
+            tree[name] = path.read_text()
+    return tree
 
 
 def _expected(files: dict[str, str], **others: str) -> dict[str, str]:
@@ -91,9 +91,9 @@ def test_files_of_an_earlier_run_are_replaced_and_stale_ones_removed(tmp_path: P
     assert (result.written, result.unchanged) == (3, 1)
     assert result.removed == ("gone/91-workers.yaml",)
     assert _tree(out) == _expected(_NEW)
-    kept = (out / "mnist/20-config.yaml").stat()
-    assert (kept.st_ino, kept.st_mtime_ns) == (same.st_ino, same.st_mtime_ns)
-    assert kept.st_nlink == 1
+    unchanged = (out / "mnist/20-config.yaml").stat()
+    assert (unchanged.st_ino, unchanged.st_mtime_ns) == (same.st_ino, same.st_mtime_ns)
+    assert unchanged.st_nlink == 1
     assert _names(tmp_path) == ["out"]
 
 
@@ -227,16 +227,16 @@ def test_a_link_to_a_folder_is_followed(tmp_path: Path) -> None:
     assert _tree(tmp_path / "real") == _expected(_NEW)
 
 
-@pytest.mark.parametrize("given", [".", "..", "/", "../here", "link"])
+@pytest.mark.parametrize("path", [".", "..", "/", "../here", "link"])
 def test_the_current_directory_and_its_parents_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     here = tmp_path / "here"
     here.mkdir()
     (here / "link").symlink_to(".")
     monkeypatch.chdir(here)
     before = _state(tmp_path)
-    result = write(Path(given), _NEW)
+    result = write(Path(path), _NEW)
     assert _codes(result) == ["ET5002"]
     assert "current directory" in result.diagnostics[0].message
     assert _state(tmp_path) == before
@@ -463,20 +463,20 @@ def test_a_folder_that_a_killed_run_took_away_comes_back(tmp_path: Path) -> None
 
 
 def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
-    kept = [
+    preserved = [
         ".out.etcompile-backup",
         ".out2.etcompile-new-0123456789abcdef",
         "out.etcompile-new-0123456789abcdef",
         ".out.etcompile-new-0123456789abcdef.bak",
     ]
-    for name in [*kept, ".out.etcompile-new-0123456789abcdef"]:
+    for name in [*preserved, ".out.etcompile-new-0123456789abcdef"]:
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").touch()
-    (tmp_path / ".out.etcompile-old-0123456789abcdef").symlink_to(kept[0])
+    (tmp_path / ".out.etcompile-old-0123456789abcdef").symlink_to(preserved[0])
     _done(tmp_path / "out", _NEW)
-    expected = {*kept, "out", ".out.etcompile-old-0123456789abcdef"}
+    expected = {*preserved, "out", ".out.etcompile-old-0123456789abcdef"}
     assert set(_names(tmp_path)) == expected
-    assert all((tmp_path / name / "file").exists() for name in kept)
+    assert all((tmp_path / name / "file").exists() for name in preserved)
 
 
 @pytest.fixture

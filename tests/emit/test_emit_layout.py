@@ -24,18 +24,18 @@ def _object(kind: str, name: str, **more: Any) -> dict[str, Any]:
 
 def _job(name: str = "mnist", namespace: str | None = None, workers: int = 2) -> Group:
     at = {"namespace": namespace} if namespace else {}
-    made = [
+    objects = [
         _object("ServiceAccount", f"{name}-launcher", **at),
         _object("ConfigMap", f"{name}-config", data={"run.sh": "#!/bin/sh\ntrue\n"}, **at),
         _object("Pod", f"{name}-launcher", role="launcher", spec={"containers": []}, **at),
     ]
     for index in range(workers):
-        made.append(_object("Service", f"{name}-worker-{index}", role="worker", **at))
-        made.append(_object("Pod", f"{name}-worker-{index}", role="worker", **at))
-    return Group(name, namespace, tuple(made), (f"jobs/{name}.yaml",))
+        objects.append(_object("Service", f"{name}-worker-{index}", role="worker", **at))
+        objects.append(_object("Pod", f"{name}-worker-{index}", role="worker", **at))
+    return Group(name, namespace, tuple(objects), (f"jobs/{name}.yaml",))
 
 
-def _neighbours(*objects: dict[str, Any]) -> Group:
+def _other_objects(*objects: dict[str, Any]) -> Group:
     return Group(None, None, objects, ("extra/b.yaml", "extra/a.yaml"))
 
 
@@ -114,12 +114,12 @@ def test_files_without_objects_are_not_written() -> None:
         "kustomization.yaml",
     ]
     assert _resources(layout([])["kustomization.yaml"]) == []
-    empty = layout([Group("mnist", None, (), ("a.yaml",)), _neighbours()])
+    empty = layout([Group("mnist", None, (), ("a.yaml",)), _other_objects()])
     assert list(empty) == ["kustomization.yaml"]
 
 
 def test_every_file_says_that_it_is_generated_and_from_what() -> None:
-    files = layout([_job(), _neighbours(_object("ConfigMap", "c"))], split=True)
+    files = layout([_job(), _other_objects(_object("ConfigMap", "c"))], split=True)
     assert all(text.startswith(HEADER) for text in files.values())
     assert files["20-configmap-c.yaml"].startswith(f"{HEADER} Source: extra/a.yaml, extra/b.yaml\n")
     assert files["mnist/kustomization.yaml"].startswith(f"{HEADER} Source: jobs/mnist.yaml\n")
@@ -128,7 +128,7 @@ def test_every_file_says_that_it_is_generated_and_from_what() -> None:
 def test_neighbours_come_before_the_jobs_that_need_them() -> None:
     claim = _object("PersistentVolumeClaim", "checkpoints")
     files = layout(
-        [_job("b"), _job("a10"), _job("a2"), _neighbours(claim, _object("Namespace", "ml"))]
+        [_job("b"), _job("a10"), _job("a2"), _other_objects(claim, _object("Namespace", "ml"))]
     )
     assert _resources(files["kustomization.yaml"]) == [
         "10-prereqs.yaml",
@@ -147,7 +147,7 @@ def test_jobs_of_one_name_in_two_namespaces_have_two_folders() -> None:
 
 @pytest.mark.parametrize("split", [False, True])
 def test_the_files_do_not_depend_on_the_order_of_the_input(split: bool) -> None:
-    groups = [_job("a", "ml"), _job("a", "dev"), _job("b"), _neighbours(_object("Pod", "p"))]
+    groups = [_job("a", "ml"), _job("a", "dev"), _job("b"), _other_objects(_object("Pod", "p"))]
     expected = list(layout(groups, split=split).items())
     for seed in range(5):
         mixed = random.Random(seed)
@@ -164,7 +164,7 @@ def test_the_files_do_not_depend_on_the_order_of_the_input(split: bool) -> None:
 
 
 def test_split_gives_every_object_a_file() -> None:
-    files = layout([_job(), _neighbours(_object("Namespace", "ml"))], split=True)
+    files = layout([_job(), _other_objects(_object("Namespace", "ml"))], split=True)
     assert list(files) == [
         "10-namespace-ml.yaml",
         "mnist/10-serviceaccount-mnist-launcher.yaml",
@@ -196,7 +196,7 @@ def test_split_file_names_are_safe_and_never_collide() -> None:
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-"}, "spec": {"a": 1}},
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-"}, "spec": {"a": 2}},
     ]
-    files = layout([_neighbours(*objects)], split=True)
+    files = layout([_other_objects(*objects)], split=True)
     manifests = [name for name in files if name != "kustomization.yaml"]
     assert len({name.casefold() for name in manifests}) == len(objects)
     assert all(re.fullmatch(r"(10|20|80)-[a-z0-9.-]{1,240}\.yaml", name) for name in manifests)
@@ -207,14 +207,16 @@ def test_split_file_names_are_safe_and_never_collide() -> None:
 def test_a_name_that_collides_depends_on_no_other_object() -> None:
     pair = [_object("ConfigMap", "c", namespace=name) for name in ("one", "two")]
     third = _object("ConfigMap", "c", namespace="another")
-    two, three = (layout([_neighbours(*some)], split=True) for some in (pair, [*pair, third]))
+    two, three = (layout([_other_objects(*some)], split=True) for some in (pair, [*pair, third]))
     assert two.keys() < three.keys()
 
 
 def test_a_name_that_is_no_file_name_depends_on_no_other_object() -> None:
     odd, plain = _object("Role", "system:reader"), _object("Role", "system-reader")
-    alone, beside = (layout([_neighbours(*some)], split=True) for some in ([odd], [odd, plain]))
-    assert alone.keys() < beside.keys()
+    alone, together = (
+        layout([_other_objects(*some)], split=True) for some in ([odd], [odd, plain])
+    )
+    assert alone.keys() < together.keys()
 
 
 def test_scaling_out_changes_only_what_lists_the_workers() -> None:
@@ -251,19 +253,19 @@ def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
 @pytest.mark.parametrize("split", [False, True])
 def test_kustomize_builds_the_same_objects_in_our_order(tmp_path: Path, split: bool) -> None:
     pods = {"containers": [{"name": "a", "image": "b:1", "args": ["yes", "0x1", "a: b", "# c"]}]}
-    neighbours = _neighbours(
+    others = _other_objects(
         _object("PersistentVolumeClaim", "data", spec={"accessModes": ["ReadWriteMany"]}),
         _object("ClusterRole", "system:x", api_version="rbac.authorization.k8s.io/v1", rules=[]),
         _object("Namespace", "ml"),
         _object("Pod", "alone", spec=pods),
     )
     jobs = [_job("a", "ml"), _job("a", "dev"), _job("b10", workers=11), _job("b9")]
-    for name, text in layout([*jobs, neighbours], split=split).items():
+    for name, text in layout([*jobs, others], split=split).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     run = subprocess.run(["kubectl", "kustomize", tmp_path], capture_output=True, check=True)
     expected = [
-        *ordered(neighbours.objects),
+        *ordered(others.objects),
         *(one for n in (1, 0, 3, 2) for one in _by_file(ordered(jobs[n].objects))),
     ]
     built = _documents(run.stdout.decode())

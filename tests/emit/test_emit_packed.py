@@ -87,9 +87,9 @@ def test_blocks_are_the_stream_in_pieces(groups: list[Any]) -> None:
 
 def test_many_objects_come_in_several_blocks() -> None:
     pods = _pods(3000, {"containers": [{"name": "a" * 500}]})
-    found = list(blocks(pods, []))
-    assert len(found) > 1
-    assert "".join(found) == stream(pods, [])
+    texts = list(blocks(pods, []))
+    assert len(texts) > 1
+    assert "".join(texts) == stream(pods, [])
 
 
 _INNER = st.sampled_from([{}, {"a": "1"}, {"a": {"b": ["x", {"y": 1}]}}, ["x"], [], "text\n", None])

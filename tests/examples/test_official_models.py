@@ -59,5 +59,5 @@ def test_the_official_models_keep_all_that_is_written(folder: Path) -> None:
 
 
 def test_there_are_objects_of_many_kinds() -> None:
-    found = {model for folder in FOLDERS for model, _ in objects(folder)}
-    assert {"V1Pod", "V1Service", "V1ConfigMap", "V1Role", "V1RoleBinding"} <= found
+    models = {model for folder in FOLDERS for model, _ in objects(folder)}
+    assert {"V1Pod", "V1Service", "V1ConfigMap", "V1Role", "V1RoleBinding"} <= models

@@ -58,15 +58,17 @@ print(sys.implementation.name, "%d.%d" % sys.version_info[:2], sys.version_info.
 @pytest.fixture(scope="session")
 def others(require: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Pythons of other minor versions, each with etcompile installed."""
-    found = _interpreters()
+    pythons = _interpreters()
     this = f"{sys.version_info.major}.{sys.version_info.minor}"
     alone = f"this machine has no released CPython from 3.{OLDEST} on but {this}"
-    require("pythons", present=bool(found), why=alone)
-    folders = [tmp_path_factory.mktemp(f"python{version}-") for version in found]
+    require("pythons", present=bool(pythons), why=alone)
+    folders = [tmp_path_factory.mktemp(f"python{version}-") for version in pythons]
     with ThreadPoolExecutor() as pool:
-        problems = list(pool.map(_install, found.values(), folders))
+        problems = list(pool.map(_install, pythons.values(), folders))
     why = "; ".join(
-        f"{version}: {told}" for version, told in zip(found, problems, strict=True) if told
+        f"{version}: {problem}"
+        for version, problem in zip(pythons, problems, strict=True)
+        if problem
     )
     require("pythons", present=not why, why=f"pip cannot install this checkout with {why}")
     return [folder / "bin" / "python" for folder in folders]
@@ -94,10 +96,10 @@ def test_all_pythons_write_the_same_folders(
     wanted = folders(Path(sys.executable))
     assert {path.partition("/")[0] for path in wanted} == {_name(example) for example in EXAMPLES}
     for python in others:
-        found = folders(python)
-        assert sorted(found) == sorted(wanted), python
+        written = folders(python)
+        assert sorted(written) == sorted(wanted), python
         for path, content in wanted.items():
-            assert found[path] == content, (python, path)
+            assert written[path] == content, (python, path)
 
 
 @pytest.mark.parametrize("command", ["render", "graph --output=mermaid"])
@@ -136,12 +138,12 @@ def test_the_others_run_what_they_have_installed(others: list[Path]) -> None:
 
 def _install(python: Path, folder: Path) -> str:
     """Makes a venv with etcompile, not editable; what is wrong, if it cannot be made."""
-    made = _run(python, "-m", "venv", folder)
-    if made.returncode == 0:
+    done = _run(python, "-m", "venv", folder)
+    if done.returncode == 0:
         pip = (folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check")
-        made = _run(*pip, "install", "--quiet", ROOT)
-    told = made.stderr.decode().strip() or f"code {made.returncode}"
-    return told.splitlines()[-1] if made.returncode else ""
+        done = _run(*pip, "install", "--quiet", ROOT)
+    output = done.stderr.decode().strip() or f"code {done.returncode}"
+    return output.splitlines()[-1] if done.returncode else ""
 
 
 def _name(example: Path) -> str:
@@ -166,14 +168,14 @@ def _started(python: Path, *arguments: object) -> "subprocess.CompletedProcess[b
 
 def _interpreters() -> dict[str, Path]:
     """The first Python that works of each minor version but the running one, by `3.N`."""
-    found: dict[str, Path] = {}
+    pythons: dict[str, Path] = {}
     for minor in range(OLDEST, NEWEST + 1):
         version = f"3.{minor}"
         if minor != sys.version_info.minor:
             works = (path for path in _candidates(f"python{version}") if _works(path, version))
             if python := next(works, None):
-                found[version] = python
-    return found
+                pythons[version] = python
+    return pythons
 
 
 def _candidates(name: str) -> Iterator[Path]:

@@ -37,9 +37,9 @@ def transformer(**spec):
 def run(value, **options):
     """The answer as a value, and whether it is a refusal."""
     data = value if isinstance(value, bytes) else yaml.safe_dump(value, sort_keys=False).encode()
-    found = answer(data, Options(**options))
-    text = "".join(found.texts())
-    return (yaml.safe_load(text) if text else None), found.refused
+    result = answer(data, Options(**options))
+    text = "".join(result.texts())
+    return (yaml.safe_load(text) if text else None), result.refused
 
 
 def annotated(value, **notes):
@@ -51,35 +51,35 @@ def annotated(value, **notes):
 
 def test_a_job_is_replaced_in_its_place():
     last = {**CONFIG_MAP, "metadata": {"name": "last"}}
-    found, _ = run(listed(CONFIG_MAP, training_job("bert"), last))
-    names = [one["metadata"]["name"] for one in found["items"]]
+    output, _ = run(listed(CONFIG_MAP, training_job("bert"), last))
+    names = [one["metadata"]["name"] for one in output["items"]]
     assert names[0] == "a"
     assert names[-1] == "last"
-    assert found["items"][1:-1] == list(etcompile.compile(training_job("bert")).objects)
+    assert output["items"][1:-1] == list(etcompile.compile(training_job("bert")).objects)
 
 
 def test_intents_are_applied_and_gone():
-    found, _ = run(listed(scale_out("more", 2, job="bert"), training_job("bert")))
+    output, _ = run(listed(scale_out("more", 2, job="bert"), training_job("bert")))
     wanted = etcompile.compile([training_job("bert"), scale_out("more", 2, job="bert")])
-    assert found["items"] == list(wanted.objects)
+    assert output["items"] == list(wanted.objects)
 
 
 @pytest.mark.parametrize("version", [V1, V1BETA1])
 def test_the_answer_has_the_version_of_the_question(version):
-    found, _ = run(listed(training_job("bert"), version=version))
-    assert (found["apiVersion"], found["kind"]) == (version, "ResourceList")
+    output, _ = run(listed(training_job("bert"), version=version))
+    assert (output["apiVersion"], output["kind"]) == (version, "ResourceList")
 
 
 def test_the_configuration_comes_back_as_it_was():
     config = transformer(settings={"services": "shared"})
-    found, _ = run(listed(training_job("bert"), config=config))
-    assert found["functionConfig"] == config
+    output, _ = run(listed(training_job("bert"), config=config))
+    assert output["functionConfig"] == config
 
 
 def test_json_is_read_too():
-    found, _ = run(json.dumps(listed(CONFIG_MAP, training_job("bert"))).encode())
-    assert found["items"][0] == CONFIG_MAP
-    assert len(found["items"]) > 5
+    output, _ = run(json.dumps(listed(CONFIG_MAP, training_job("bert"))).encode())
+    assert output["items"][0] == CONFIG_MAP
+    assert len(output["items"]) > 5
 
 
 def test_notes_of_the_pipeline_do_not_change_what_is_made():
@@ -89,21 +89,21 @@ def test_notes_of_the_pipeline_do_not_change_what_is_made():
         "internal.config.kubernetes.io/id": "4",
         "kustomize.config.k8s.io/id": "kind: TrainingJob\n",
     }
-    found, _ = run(listed(annotated(training_job("bert"), **notes)))
-    assert found["items"] == list(etcompile.compile(training_job("bert")).objects)
+    output, _ = run(listed(annotated(training_job("bert"), **notes)))
+    assert output["items"] == list(etcompile.compile(training_job("bert")).objects)
 
 
 def test_objects_go_to_the_file_of_their_job():
     path = "internal.config.kubernetes.io/path"
     job = annotated(training_job("bert"), **{path: "jobs/bert.yaml"})
-    found, _ = run(listed(job))
-    assert {one["metadata"]["annotations"][path] for one in found["items"]} == {"jobs/bert.yaml"}
+    output, _ = run(listed(job))
+    assert {one["metadata"]["annotations"][path] for one in output["items"]} == {"jobs/bert.yaml"}
 
 
 def test_an_item_that_is_local_configuration_is_left_alone():
     job = annotated(training_job("bert"), **{"config.kubernetes.io/local-config": "true"})
-    found, refused = run(listed(job))
-    assert found["items"] == [job]
+    output, refused = run(listed(job))
+    assert output["items"] == [job]
     assert not refused
 
 
@@ -113,14 +113,14 @@ def test_a_generator_does_not_return_its_configuration(tmp_path):
     config = transformer(inputs=[str(file)])
     config["kind"] = "EtcompileGenerator"
     echo = annotated(config, **{"config.kubernetes.io/local-config": "true"})
-    found, _ = run(listed(echo, config=config))
-    assert found["items"] == list(etcompile.compile(training_job("bert")).objects)
+    output, _ = run(listed(echo, config=config))
+    assert output["items"] == list(etcompile.compile(training_job("bert")).objects)
 
 
 def test_a_job_as_configuration_comes_after_the_items():
-    found, _ = run(listed(CONFIG_MAP, scale_out("s", 1, job="bert"), config=training_job("bert")))
+    output, _ = run(listed(CONFIG_MAP, scale_out("s", 1, job="bert"), config=training_job("bert")))
     wanted = etcompile.compile([training_job("bert"), scale_out("s", 1, job="bert")])
-    assert found["items"] == [CONFIG_MAP, *wanted.objects]
+    assert output["items"] == [CONFIG_MAP, *wanted.objects]
 
 
 def test_comments_of_what_is_untouched_stay():
@@ -145,10 +145,10 @@ items:
       name: s
     spec: {ports: [{port: 1}]}
 """
-    found = "".join(answer(text.encode(), Options()).texts())
+    output = "".join(answer(text.encode(), Options()).texts())
     for words in ("# about a\n", "# core\n", "{name: a}   # short\n", "  # about s\n"):
-        assert words in found
-    assert yaml.safe_load(found) == yaml.safe_load(text)
+        assert words in output
+    assert yaml.safe_load(output) == yaml.safe_load(text)
 
 
 def test_an_item_whose_lines_need_another_item_is_written_out():
@@ -163,8 +163,8 @@ items:
   kind: ConfigMap
   metadata: {name: b, labels: *labels}
 """
-    found = "".join(answer(text.encode(), Options()).texts())
-    assert yaml.safe_load(found)["items"] == yaml.safe_load(text)["items"]
+    output = "".join(answer(text.encode(), Options()).texts())
+    assert yaml.safe_load(output)["items"] == yaml.safe_load(text)["items"]
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -177,17 +177,17 @@ def test_a_refusal_leaves_everything_as_it_was(strict):
         containers = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"]
         containers[0]["image"] = "horovod/horovod:latest"
     items = [CONFIG_MAP, good, job]
-    found, refused = run(listed(*items, config=transformer(strict=strict)))
+    output, refused = run(listed(*items, config=transformer(strict=strict)))
     assert refused
-    assert found["items"] == items
-    assert {one["severity"] for one in found["results"]} >= {"warning" if strict else "error"}
+    assert output["items"] == items
+    assert {one["severity"] for one in output["results"]} >= {"warning" if strict else "error"}
 
 
 def test_a_mistake_in_the_configuration_has_its_field():
     config = transformer(settings={"gang": "vulcano"}, namespace="NLP")
     del config["spec"]["settings"]
-    found, refused = run(listed(CONFIG_MAP, config=config))
-    [result] = found["results"]
+    output, refused = run(listed(CONFIG_MAP, config=config))
+    [result] = output["results"]
     assert refused
     assert result["field"] == {"path": "spec.namespace"}
     assert result["resourceRef"]["kind"] == "EtcompileTransformer"
@@ -195,8 +195,8 @@ def test_a_mistake_in_the_configuration_has_its_field():
 
 def test_a_setting_that_cannot_be_has_its_field():
     config = transformer(settings={"gang": "vulcano"})
-    found, refused = run(listed(training_job("bert"), config=config))
-    [result] = found["results"]
+    output, refused = run(listed(training_job("bert"), config=config))
+    [result] = output["results"]
     assert refused
     assert result["field"] == {"path": "spec.settings.gang"}
 
@@ -206,10 +206,10 @@ def test_a_setting_that_cannot_be_has_its_field():
     [({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}, "function-config")],
 )
 def test_another_configuration_is_refused(config, name):
-    found, refused = run(listed(CONFIG_MAP, config=config))
+    output, refused = run(listed(CONFIG_MAP, config=config))
     assert refused
-    assert [one["tags"]["name"] for one in found["results"]] == [name]
-    assert found["items"] == [CONFIG_MAP]
+    assert [one["tags"]["name"] for one in output["results"]] == [name]
+    assert output["items"] == [CONFIG_MAP]
 
 
 @pytest.mark.parametrize(
@@ -226,10 +226,10 @@ def test_another_configuration_is_refused(config, name):
     ],
 )
 def test_what_is_no_resource_list_gets_no_answer(data):
-    found = answer(data, Options())
-    assert found.refused
-    assert found.diagnostics
-    assert "".join(found.texts()) == ""
+    result = answer(data, Options())
+    assert result.refused
+    assert result.diagnostics
+    assert "".join(result.texts()) == ""
 
 
 def test_an_empty_list_is_one():
@@ -252,9 +252,9 @@ def test_whatever_others_hold_comes_back(values):
     question = json.dumps(listed(*items)).encode()
     assert run(question)[0]["items"] == items
     block = yaml.safe_dump(listed(*items)).encode()
-    found = answer(block, Options())
-    if not found.refused:  # PyYAML writes control characters that nobody else reads
-        assert yaml.safe_load("".join(found.texts()))["items"] == items
+    result = answer(block, Options())
+    if not result.refused:  # PyYAML writes control characters that nobody else reads
+        assert yaml.safe_load("".join(result.texts()))["items"] == items
 
 
 RUNTIME, TRAIN_JOB = yaml.safe_load_all(
@@ -265,39 +265,39 @@ LOCAL = {"config.kubernetes.io/local-config": "true"}
 
 
 def test_a_runtime_becomes_part_of_the_job_that_names_it():
-    found, _ = run(listed(RUNTIME, TRAIN_JOB))
-    assert found["items"] == list(etcompile.compile([RUNTIME, TRAIN_JOB]).objects)
-    assert "results" not in found
+    output, _ = run(listed(RUNTIME, TRAIN_JOB))
+    assert output["items"] == list(etcompile.compile([RUNTIME, TRAIN_JOB]).objects)
+    assert "results" not in output
 
 
 def test_a_runtime_that_no_job_names_is_for_somebody_else():
-    found, _ = run(listed(OTHER_RUNTIME, RUNTIME, TRAIN_JOB))
-    assert found["items"][0] == OTHER_RUNTIME
-    assert "results" not in found
-    found, _ = run(listed(RUNTIME, CONFIG_MAP))
-    assert found["items"] == [RUNTIME, CONFIG_MAP]
+    output, _ = run(listed(OTHER_RUNTIME, RUNTIME, TRAIN_JOB))
+    assert output["items"][0] == OTHER_RUNTIME
+    assert "results" not in output
+    output, _ = run(listed(RUNTIME, CONFIG_MAP))
+    assert output["items"] == [RUNTIME, CONFIG_MAP]
 
 
 def test_a_runtime_of_the_pipeline_alone_is_read_and_stays():
     local = annotated(RUNTIME, **LOCAL)
-    found, _ = run(listed(local, TRAIN_JOB))
-    assert found["items"] == [local, *etcompile.compile([RUNTIME, TRAIN_JOB]).objects]
+    output, _ = run(listed(local, TRAIN_JOB))
+    assert output["items"] == [local, *etcompile.compile([RUNTIME, TRAIN_JOB]).objects]
 
 
 def test_a_runtime_stays_that_a_job_names_which_is_not_compiled():
     skipped = copy.deepcopy(TRAIN_JOB)
     skipped["metadata"]["name"] = "other"
     skipped["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
-    found, _ = run(listed(RUNTIME, skipped, TRAIN_JOB), skip_managed_by=True)
-    assert found["items"][:2] == [RUNTIME, skipped]
-    found, refused = run(listed(skipped), skip_managed_by=True)
-    assert found["items"] == [skipped]
-    assert not refused, found["results"]
+    output, _ = run(listed(RUNTIME, skipped, TRAIN_JOB), skip_managed_by=True)
+    assert output["items"][:2] == [RUNTIME, skipped]
+    output, refused = run(listed(skipped), skip_managed_by=True)
+    assert output["items"] == [skipped]
+    assert not refused, output["results"]
 
 
 def test_the_jobs_of_a_folder_find_a_runtime_among_the_items(tmp_path):
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(TRAIN_JOB), "utf-8")
     config = {**transformer(inputs=[str(tmp_path / "job.yaml")]), "kind": "EtcompileGenerator"}
-    found, refused = run(listed(RUNTIME, config=config))
-    assert not refused, found["results"]
-    assert found["items"] == list(etcompile.compile([RUNTIME, TRAIN_JOB]).objects)
+    output, refused = run(listed(RUNTIME, config=config))
+    assert not refused, output["results"]
+    assert output["items"] == list(etcompile.compile([RUNTIME, TRAIN_JOB]).objects)

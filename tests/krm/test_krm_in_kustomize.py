@@ -71,8 +71,8 @@ def test_the_generator_says_how_to_compile(folder, normal):
         services="shared",
         run="lr2",
     )
-    given = {"namespace": "nlp", "overlays": ("prod",), "settings": settings}
-    assert normal(folder.built()) == rendered([training_job("bert")], **given)
+    options = {"namespace": "nlp", "overlays": ("prod",), "settings": settings}
+    assert normal(folder.built()) == rendered([training_job("bert")], **options)
 
 
 def test_what_kustomize_changes_in_a_job_reaches_its_objects(folder):
@@ -180,9 +180,9 @@ data:
     done = folder.start("fn", "run", "--enable-exec", folder.path)
     assert done.returncode == 0, done.stderr
     assert file.read_text().startswith(text)
-    found = {(one["kind"], one["metadata"]["name"]) for one in yaml.safe_load_all(file.read_text())}
-    assert found >= {("ConfigMap", "queue"), ("Pod", "bert-launcher"), ("Pod", "bert-worker-0")}
-    assert not any(kind == "TrainingJob" for kind, _ in found)
+    names = {(one["kind"], one["metadata"]["name"]) for one in yaml.safe_load_all(file.read_text())}
+    assert names >= {("ConfigMap", "queue"), ("Pod", "bert-launcher"), ("Pod", "bert-worker-0")}
+    assert not any(kind == "TrainingJob" for kind, _ in names)
     assert "config.kubernetes.io" not in file.read_text()
     assert sorted(path.name for path in folder.path.rglob("*.yaml")) == [
         "bert.yaml",
@@ -203,13 +203,13 @@ def test_a_pipeline_gets_results_with_file_object_and_field(folder):
     assert done.returncode != 0
     assert (folder.path / "jobs" / "bert.yaml").read_bytes() == before
     [file] = results.iterdir()
-    found = yaml.safe_load(file.read_text())[0]
-    assert found["severity"] == "error"
-    assert found["message"].startswith("worker.replicas 12 is above maxReplicas 8")
-    assert found["tags"] == {"code": "ET2003", "name": "replicas-above-max"}
-    assert found["field"] == {"path": "spec.etReplicaSpecs.worker.replicas"}
-    assert found["file"] == {"path": "jobs/bert.yaml", "index": 0}
-    assert found["resourceRef"] == {
+    result = yaml.safe_load(file.read_text())[0]
+    assert result["severity"] == "error"
+    assert result["message"].startswith("worker.replicas 12 is above maxReplicas 8")
+    assert result["tags"] == {"code": "ET2003", "name": "replicas-above-max"}
+    assert result["field"] == {"path": "spec.etReplicaSpecs.worker.replicas"}
+    assert result["file"] == {"path": "jobs/bert.yaml", "index": 0}
+    assert result["resourceRef"] == {
         "apiVersion": "kai.alibabacloud.com/v1alpha1",
         "kind": "TrainingJob",
         "name": "bert",

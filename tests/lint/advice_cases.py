@@ -97,10 +97,10 @@ def launching(
     command: list[str], worker: Mapping[str, Any], container: Mapping[str, Any] | None = None
 ) -> list[Value]:
     """An MPIJob v2beta1 whose launcher runs this."""
-    made = mpi(worker, container)
-    launcher = made[0]["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    documents = mpi(worker, container)
+    launcher = documents[0]["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
     launcher["containers"][0]["command"] = command
-    return made
+    return documents
 
 
 def claim(mode: str, namespace: str = "ml") -> Value:
@@ -147,10 +147,10 @@ def env(**variables: str) -> Value:
     return {"env": [{"name": name, "value": value} for name, value in variables.items()]}
 
 
-def limits(**given: str | int) -> Value:
+def limits(**amounts: str | int) -> Value:
     """The limits of a container: `gpu` is that of NVIDIA."""
     named = {"gpu": "nvidia.com/gpu", "rdma": "rdma/hca"}
-    return {"resources": {"limits": {named.get(name, name): n for name, n in given.items()}}}
+    return {"resources": {"limits": {named.get(name, name): n for name, n in amounts.items()}}}
 
 
 ROOMY = {"volumeMounts": [AT_SHM]}
@@ -529,10 +529,10 @@ SPREAD = {
 
 def annotated(annotations: Mapping[str, str], container: Mapping[str, Any]) -> list[Value]:
     """A job whose Pods have annotations."""
-    made = job(container)
-    template = made[0]["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
+    documents = job(container)
+    template = documents[0]["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
     template["metadata"] = {"annotations": dict(annotations)}
-    return made
+    return documents
 
 
 def on_host(path: str, pod: Mapping[str, Any], **mount: Any) -> list[Value]:
@@ -638,8 +638,10 @@ QUIET: dict[str, tuple[str, list[Value], Settings]] = {
         "ET9011",
         [
             {
-                **(made := launching(["mpirun", "./train"], {}, limits(gpu=1, memory="8Gi")))[0],
-                "spec": {**made[0]["spec"], "slotsPerWorker": 2},
+                **(SLOTS_BASE := launching(["mpirun", "./train"], {}, limits(gpu=1, memory="8Gi")))[
+                    0
+                ],
+                "spec": {**SLOTS_BASE[0]["spec"], "slotsPerWorker": 2},
             }
         ],
         Settings(),

@@ -25,9 +25,11 @@ EACH = [
 
 def advice(text: str, **options: Any) -> list[Diagnostic]:
     """What is said of a file beyond what `render` says."""
-    found = etcompile.compile("-", Options(lint=True, **options), stdin=BytesIO(text.encode()))
-    assert found.ok, found.diagnostics
-    return [one for one in found.diagnostics if one.code.startswith("ET9")]
+    compilation = etcompile.compile(
+        "-", Options(lint=True, **options), stdin=BytesIO(text.encode())
+    )
+    assert compilation.ok, compilation.diagnostics
+    return [one for one in compilation.diagnostics if one.code.startswith("ET9")]
 
 
 def test_each_rule_has_an_entry_and_a_case() -> None:
@@ -44,13 +46,13 @@ def test_each_rule_says_where_its_fact_is_written(rule: Any) -> None:
 @pytest.mark.parametrize(("code", "case"), EACH)
 def test_an_input_shows_the_rule_and_no_other(code: str, case: Case) -> None:
     file = text(case.shown)
-    [found] = advice(file, settings=case.settings)
-    assert found.code == code
-    assert case.says in found.message
-    assert found.hint
-    assert found.location is not None
-    assert found.location.line is not None
-    assert case.at in file.splitlines()[found.location.line - 1]
+    [diagnostic] = advice(file, settings=case.settings)
+    assert diagnostic.code == code
+    assert case.says in diagnostic.message
+    assert diagnostic.hint
+    assert diagnostic.location is not None
+    assert diagnostic.location.line is not None
+    assert case.at in file.splitlines()[diagnostic.location.line - 1]
 
 
 @pytest.mark.parametrize(("code", "case"), EACH)
@@ -141,9 +143,9 @@ spec:
 
 def test_nothing_is_advised_of_a_file_that_is_refused() -> None:
     broken = [*job({"args": ["--backend", "nccl"]}), {"apiVersion": "v1", "kind": "Pod"}]
-    made = etcompile.compile("-", Options(lint=True), stdin=BytesIO(text(broken).encode()))
-    assert not made.ok
-    assert not [one for one in made.diagnostics if one.code.startswith("ET9")]
+    compilation = etcompile.compile("-", Options(lint=True), stdin=BytesIO(text(broken).encode()))
+    assert not compilation.ok
+    assert not [one for one in compilation.diagnostics if one.code.startswith("ET9")]
 
 
 def test_the_page_of_checks_links_each_rule() -> None:
@@ -165,10 +167,10 @@ spec:
     command: [torchrun, train.py]
     resourcesPerNode: {limits: {nvidia.com/gpu: 1, memory: 8Gi}}
 """
-    [found] = advice(file)
-    assert found.code == "ET9001"
-    assert found.location is not None
-    assert found.location.text is not None
-    assert "torch-distributed" in found.location.text
-    silenced = file.replace("torch-distributed", "torch-distributed # etcompile: ignore[ET9001]")
-    assert advice(silenced) == []
+    [diagnostic] = advice(file)
+    assert diagnostic.code == "ET9001"
+    assert diagnostic.location is not None
+    assert diagnostic.location.text is not None
+    assert "torch-distributed" in diagnostic.location.text
+    ignoring = file.replace("torch-distributed", "torch-distributed # etcompile: ignore[ET9001]")
+    assert advice(ignoring) == []

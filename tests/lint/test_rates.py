@@ -22,38 +22,40 @@ ADVICE = [rule for rule in RULES.values() if rule.code.startswith("ET9")]
 def jobs(inputs: Iterable[Any]) -> Iterator[frozenset[str]]:
     """The advice about each input that holds a job which is accepted."""
     for one in inputs:
-        made = etcompile.compile(one, Options(lint=True))
-        if made.ok and any(group.name for group in made.groups):
-            yield frozenset(one.code for one in made.diagnostics if one.code.startswith("ET9"))
+        compilation = etcompile.compile(one, Options(lint=True))
+        if compilation.ok and any(group.name for group in compilation.groups):
+            yield frozenset(
+                one.code for one in compilation.diagnostics if one.code.startswith("ET9")
+            )
 
 
 def shares(inputs: Iterable[Any]) -> tuple[int, dict[str, float]]:
     """How many inputs have a job, and in which share of them each rule speaks up."""
-    found = list(jobs(inputs))
-    counts = collections.Counter(code for codes in found for code in codes)
-    return len(found), {rule.code: counts[rule.code] / len(found) for rule in ADVICE}
+    advised = list(jobs(inputs))
+    counts = collections.Counter(code for codes in advised for code in codes)
+    return len(advised), {rule.code: counts[rule.code] / len(advised) for rule in ADVICE}
 
 
 def test_no_rule_speaks_up_in_more_than_a_third_of_recorded_inputs() -> None:
-    count, found = shares(one.input() for name in OPERATORS for one in recordings(name))
+    count, by_rule = shares(one.input() for name in OPERATORS for one in recordings(name))
     assert count > 150
-    assert [code for code, share in found.items() if share > 1 / 3] == []
+    assert [code for code, share in by_rule.items() if share > 1 / 3] == []
 
 
 def test_no_rule_speaks_up_in_more_than_a_third_of_upstreams_files() -> None:
     if not INPUTS.is_dir():
         pytest.skip("needs upstream's example files: a folder shared beside the checkout")
-    count, found = shares(sorted(INPUTS.rglob("*.y*ml")))
+    count, by_rule = shares(sorted(INPUTS.rglob("*.y*ml")))
     assert count > 60
-    assert [code for code, share in found.items() if share > 1 / 3] == []
+    assert [code for code, share in by_rule.items() if share > 1 / 3] == []
 
 
 def test_our_examples_do_as_they_are_advised() -> None:
-    found = {}
+    by_example = {}
     for folder in sorted(ROOT.glob("examples/*/*")):
-        made = etcompile.compile(folder, Options(lint=True))
-        if advice := {one.code for one in made.diagnostics if one.code.startswith("ET9")}:
-            found[str(folder.relative_to(ROOT))] = advice
+        compilation = etcompile.compile(folder, Options(lint=True))
+        if advice := {one.code for one in compilation.diagnostics if one.code.startswith("ET9")}:
+            by_example[str(folder.relative_to(ROOT))] = advice
     # The runtime is Trainer's own, as it ships it.
     shipped = ("examples/trainjob/elastic", "examples/trainjob/torch")
-    assert found == {example: {"ET9001"} for example in shipped}
+    assert by_example == {example: {"ET9001"} for example in shipped}

@@ -12,7 +12,7 @@ from etcompile.load import Boundary, access
 
 PACKAGE = Path(access.__file__).parents[1]
 
-OWN_READERS = {
+DIRECT_READERS = {
     "load/access.py": "it is the one function",
     # Files of the package itself, beside its code.
     "check/json_schemas.py": "reads our schemas",
@@ -72,8 +72,8 @@ def opens(file: Path) -> bool:
 
 
 def test_every_module_that_opens_files_by_itself_is_known_with_its_reason():
-    found = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if opens(file)}
-    assert found == OWN_READERS.keys()
+    readers = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if opens(file)}
+    assert readers == DIRECT_READERS.keys()
 
 
 @pytest.fixture
@@ -117,9 +117,9 @@ def links(world: Path) -> dict[str, str]:
 def test_nothing_outside_of_the_boundary_is_opened(world):
     boundary = Boundary(str(world / "repo"))
     for way, path in links(world).items():
-        for look in (access.content, access.status, access.names):
+        for read in (access.content, access.status, access.names):
             with contextlib.suppress(access.OutsideError):
-                look(path, boundary)
+                read(path, boundary)
                 pytest.fail(f"{way} is open")
 
 
@@ -148,12 +148,12 @@ def test_a_link_that_is_put_there_after_the_decision_is_not_followed(world, monk
     decide = access.resolved
 
     def swapped(path, within):
-        found = decide(path, within)
+        decision = decide(path, within)
         (repo / "jobs" / "a.yaml").unlink(missing_ok=True)
         if not (repo / "jobs").is_symlink():
             (repo / "jobs").rmdir()
             (repo / "jobs").symlink_to(world / "repository-of-others")
-        return found
+        return decision
 
     monkeypatch.setattr(access, "resolved", swapped)
     with pytest.raises(access.OutsideError):
@@ -165,10 +165,10 @@ def test_a_file_that_becomes_a_link_after_the_decision_is_not_followed(world, mo
     decide = access.resolved
 
     def swapped(path, within):
-        found = decide(path, within)
+        decision = decide(path, within)
         (repo / "jobs" / "a.yaml").unlink()
         (repo / "jobs" / "a.yaml").symlink_to(world / "secret.yaml")
-        return found
+        return decision
 
     monkeypatch.setattr(access, "resolved", swapped)
     with pytest.raises(access.OutsideError):
@@ -184,12 +184,12 @@ def test_only_regular_files_are_opened(world, bounded):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(repo)  # the name of a socket is short
             listener.bind("socket.yaml")
-        found = {}
+        kinds = {}
         for name in ("pipe.yaml", "socket.yaml", "jobs"):
             with pytest.raises(access.SpecialFileError) as caught:
                 access.content(str(repo / name), boundary)
-            found[name] = caught.value.what
-    assert found == {"pipe.yaml": "a named pipe", "socket.yaml": "a socket", "jobs": "a folder"}
+            kinds[name] = caught.value.what
+    assert kinds == {"pipe.yaml": "a named pipe", "socket.yaml": "a socket", "jobs": "a folder"}
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
@@ -211,12 +211,12 @@ CHANGES = {
 
 
 def test_every_module_that_changes_files_is_known_with_its_reason():
-    found = set()
+    writers = set()
     for file in PACKAGE.rglob("*.py"):
         text = file.read_text("utf-8")
         if not any(f".{name}(" in text for name in CHANGES):
             continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                found |= {str(file.relative_to(PACKAGE))} if node.func.attr in CHANGES else set()
-    assert found == WRITERS.keys()
+                writers |= {str(file.relative_to(PACKAGE))} if node.func.attr in CHANGES else set()
+    assert writers == WRITERS.keys()

@@ -78,10 +78,10 @@ def test_what_json_writes_is_read_back_equal(value, indent):
     assert document.data == value
     assert_sound(loaded)
     for path in paths(value):
-        found = value
+        current = value
         for step in path:
-            found = found[step]
+            current = current[step]
         place = document.locate(path)
-        if not isinstance(found, dict | list) and place.text is not None:
+        if not isinstance(current, dict | list) and place.text is not None:
             written = place.text[place.column - 1 :][: place.width]
-            assert json.loads(written) == found
+            assert json.loads(written) == current

@@ -71,8 +71,8 @@ def test_hostile_input_gives_one_diagnostic_without_a_hang_and_in_little_memory(
         check=True,
         timeout=HANG,
     )
-    found, documents, peak = json.loads(run.stdout)
-    assert [one[:2] for one in found] == expected
+    diagnostics, documents, peak = json.loads(run.stdout)
+    assert [one[:2] for one in diagnostics] == expected
     assert documents == 0
     assert peak < 200 * 1024 * 1024
 

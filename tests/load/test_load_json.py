@@ -81,7 +81,7 @@ def test_duplicate_keys_are_refused():
     ],
 )
 def test_broken_json_is_told_where_it_breaks(text, place, problem):
-    found = [one for one in parse(text).diagnostics if one.code == "ET1005"]
-    assert [(str(one.location), one.message) for one in found] == [
+    diagnostics = [one for one in parse(text).diagnostics if one.code == "ET1005"]
+    assert [(str(one.location), one.message) for one in diagnostics] == [
         (place, f"not valid YAML: {problem}")
     ]

@@ -35,8 +35,8 @@ alias: *base
 
 @pytest.fixture(scope="module")
 def document():
-    (found,) = parse(f"apiVersion: v1\nkind: First\n---\n{TEXT}", file="a.yaml").documents[1:]
-    return found
+    (document,) = parse(f"apiVersion: v1\nkind: First\n---\n{TEXT}", file="a.yaml").documents[1:]
+    return document
 
 
 def pointed(location):

@@ -93,7 +93,7 @@ def test_a_file_reached_twice_is_loaded_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "matching"),
     [
         ("*.yaml", ["a.yaml", "b.yaml"]),
         ("[a-c].yaml", ["a.yaml", "b.yaml"]),
@@ -112,7 +112,7 @@ def test_a_file_reached_twice_is_loaded_once(tmp_path):
         ("readme*", ["readme.md"]),
     ],
 )
-def test_a_glob_gives_its_matches_in_code_point_order(tmp_path, monkeypatch, pattern, found):
+def test_a_glob_gives_its_matches_in_code_point_order(tmp_path, monkeypatch, pattern, matching):
     put(tmp_path, "a.yaml", "b.yaml", "c.json", "x/d.yaml", "y/e.yaml", "y/f/d.yaml", ".h.yaml",
         "readme.md", ".git/g.yaml")  # fmt: skip
     monkeypatch.chdir(tmp_path)
@@ -120,7 +120,7 @@ def test_a_glob_gives_its_matches_in_code_point_order(tmp_path, monkeypatch, pat
         loaded = load([base + pattern])
         assert loaded.diagnostics == ()
         assert [one.file.replace("//", "/") for one in loaded.documents] == [
-            base + name for name in found
+            base + name for name in matching
         ]
 
 
@@ -184,8 +184,10 @@ def test_a_directory_or_glob_without_any_document_is_refused(tmp_path):
     (tmp_path / "d/kustomization.yaml").write_text(
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
     )
-    found = [codes(load([path])) for path in (tmp_path / "none", tmp_path / "d", f"{tmp_path}/d/*")]
-    assert [[code for code, _ in one] for one in found] == [
+    problems = [
+        codes(load([path])) for path in (tmp_path / "none", tmp_path / "d", f"{tmp_path}/d/*")
+    ]
+    assert [[code for code, _ in one] for one in problems] == [
         ["ET1011"], ["ET1020", "ET1011"], ["ET1020", "ET1011"],
     ]  # fmt: skip
 

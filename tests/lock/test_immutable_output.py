@@ -279,5 +279,5 @@ def test_an_id_for_all_jobs_names_those_that_nobody_changed(tmp_path: Path) -> N
 def test_an_id_that_no_pod_can_have_is_refused(run: str) -> None:
     document = named("a")
     document["metadata"]["annotations"] = {"etcompile.dev/run": run}
-    told = etcompile.compile([document]).diagnostics
-    assert [one.code for one in told if one.severity.name == "ERROR"] == ["ET2050"]
+    diagnostics = etcompile.compile([document]).diagnostics
+    assert [one.code for one in diagnostics if one.severity.name == "ERROR"] == ["ET2050"]

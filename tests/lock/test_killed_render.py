@@ -46,9 +46,9 @@ def test_a_render_that_is_killed_leaves_the_old_folder_or_the_new_one(tmp_path: 
         time.sleep(moments.uniform(0, took))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        found = tree(out)
-        assert found in trees
-        seen.add(trees.index(found))
+        content = tree(out)
+        assert content in trees
+        seen.add(trees.index(content))
     assert 0 in seen, "no render was killed in time"
     done(job, "-d", out)
     assert tree(out) == trees[1]

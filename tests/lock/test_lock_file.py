@@ -152,11 +152,11 @@ def test_every_edited_file_is_told(job: Path, out: Path) -> None:
 
 
 def test_a_file_with_our_header_that_the_lock_does_not_list_stays(job: Path, out: Path) -> None:
-    kept = out / "mnist" / "kept.yaml"
-    kept.write_text(f"{emit.HEADER}\n")
+    foreign = out / "mnist" / "kept.yaml"
+    foreign.write_text(f"{emit.HEADER}\n")
     write(job, training_job(replicas=3))
     done(job, "-d", out)
-    assert kept.exists()
+    assert foreign.exists()
 
 
 def test_without_a_lock_the_header_decides(job: Path, out: Path) -> None:

@@ -90,9 +90,9 @@ def test_another_run_is_not_ended_by_the_marker_of_the_first() -> None:
             if o["kind"] == "Pod"
         }
 
-    found = [hashes(run) for run in (None, "one", "two")]
-    assert [len(one) for one in found] == [1, 1, 1]
-    assert len(set.union(*found)) == 3
+    by_run = [hashes(run) for run in (None, "one", "two")]
+    assert [len(one) for one in by_run] == [1, 1, 1]
+    assert len(set.union(*by_run)) == 3
 
 
 def test_auto_is_five_characters_of_the_spec_hash() -> None:
@@ -194,9 +194,9 @@ def test_the_command_line_has_it_too(tmp_path: Path) -> None:
 def _hashes(**settings: Any) -> set[str]:
     job = training_job()
     job["metadata"]["namespace"] = "ml"
-    made = compiled(job, settings=ModelSettings(**settings))
-    found = [value for value in made.objects if value["kind"] == "Pod"]
-    return {one["metadata"]["annotations"]["etcompile.dev/spec-hash"] for one in found}
+    compilation = compiled(job, settings=ModelSettings(**settings))
+    pods = [value for value in compilation.objects if value["kind"] == "Pod"]
+    return {one["metadata"]["annotations"]["etcompile.dev/spec-hash"] for one in pods}
 
 
 @pytest.mark.parametrize(
@@ -215,11 +215,11 @@ def test_settings_that_change_pods_make_another_run(settings: dict[str, Any]) ->
     assert _hashes(**settings) != _hashes()
     job = training_job()
     job["metadata"]["namespace"] = "ml"
-    found = [
+    by_settings = [
         {name for kind, name in by_name(compiled(job, settings=one)) if kind == "Pod"}
         for one in (ModelSettings(run="auto"), ModelSettings(run="auto", **settings))
     ]
-    assert not found[0] & found[1]
+    assert not by_settings[0] & by_settings[1]
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ def dumped(document: Mapping[str, Any], **status: Any) -> dict[str, Any]:
         document: What somebody wrote.
         status: Its status.
     """
-    made = copy.deepcopy(dict(document))
-    metadata = made["metadata"]
+    copied = copy.deepcopy(dict(document))
+    metadata = copied["metadata"]
     metadata |= {
         "creationTimestamp": "2026-11-01T10:00:00Z",
         "generation": 2,
@@ -27,14 +27,14 @@ def dumped(document: Mapping[str, Any], **status: Any) -> dict[str, Any]:
         "resourceVersion": "4711",
         "uid": UID,
     }
-    kind = frontends.find(made["apiVersion"], made["kind"])
-    for path in kind.templates_of(made) if kind else ():
-        template: Any = made
+    kind = frontends.find(copied["apiVersion"], copied["kind"])
+    for path in kind.templates_of(copied) if kind else ():
+        template: Any = copied
         for step in path:
             template = template.get(step) if isinstance(template, dict) else None
         if template:
             _fill(template)
-    return {**made, "status": status} if status else made
+    return {**copied, "status": status} if status else copied
 
 
 def _fill(template: dict[str, Any]) -> None:

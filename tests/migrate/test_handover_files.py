@@ -26,9 +26,9 @@ def test_a_folder_gets_spec_and_instructions(live: Path, tmp_path: Path) -> None
 
 
 def test_without_a_folder_the_spec_can_be_piped_into_render(live: Path) -> None:
-    done = etcompile("migrate", "-", given=live.read_text())
+    done = etcompile("migrate", "-", stdin=live.read_text())
     assert "# Handing over TrainingJob mnist" in done.stderr
-    assert etcompile("render", "-", given=done.stdout).returncode == 0
+    assert etcompile("render", "-", stdin=done.stdout).returncode == 0
 
 
 def test_its_own_files_are_written_again_and_the_same(live: Path, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_the_api_server_takes_over_what_the_table_says(
     """`any time`, `same` and `at the end` are accepted, and `runs on` is refused."""
     table = _fates(dump.handed_over(tmp_path).files["HANDOVER.md"])
     assert table
-    live = [_orphan(one, namespace) for one in dump.objects if _is_made(one)]
+    live = [_orphan(one, namespace) for one in dump.objects if _is_compiled(one)]
     live.sort(key=lambda one: one["kind"] == "Pod")  # which name ServiceAccounts
     kubeconfig = control_plane.kubeconfig(
         user="migrator", groups=["system:masters"], namespace=namespace
@@ -136,16 +136,16 @@ def test_the_api_server_takes_over_what_the_table_says(
 
 
 def _fates(text: str) -> dict[tuple[str, str], str]:
-    found = {}
+    fates = {}
     for line in text.splitlines():
         if line.startswith("| ") and not line.startswith("| object"):
             objects, meaning = line.strip("| ").split(" | ")
             kind, _, names = objects.partition(" ")
-            found.update({((kind, one)): meaning for one in names.split(", ")})
-    return found
+            fates.update({((kind, one)): meaning for one in names.split(", ")})
+    return fates
 
 
-def _is_made(value: dict[str, Any]) -> bool:
+def _is_compiled(value: dict[str, Any]) -> bool:
     custom = "." in value["apiVersion"].partition("/")[0]
     owners = value["metadata"].get("ownerReferences") or ()
     by_job = any(one["kind"] == "Job" for one in owners)  # it goes and comes with its Job
@@ -154,23 +154,23 @@ def _is_made(value: dict[str, Any]) -> bool:
 
 def _orphan(value: dict[str, Any], namespace: str) -> dict[str, Any]:
     """The object as the garbage collector leaves it, as far as it can be created again."""
-    made = copy.deepcopy(value)
-    made.pop("status", None)
-    metadata = made["metadata"]
+    copied = copy.deepcopy(value)
+    copied.pop("status", None)
+    metadata = copied["metadata"]
     for field in ("ownerReferences", "uid", "resourceVersion", "generation", "finalizers"):
         metadata.pop(field, None)
     metadata["namespace"] = namespace
-    if made["kind"] == "Secret":
-        made["data"] = dict.fromkeys(made.get("data", {}), "eA==")
-    for subject in made.get("subjects", ()):
+    if copied["kind"] == "Secret":
+        copied["data"] = dict.fromkeys(copied.get("data", {}), "eA==")
+    for subject in copied.get("subjects", ()):
         subject["namespace"] = namespace
-    if made["kind"] == "Job":  # what the API server adds names the old one's uid
-        made["spec"].pop("selector", None)
-        labels = made["spec"]["template"]["metadata"].get("labels", {})
+    if copied["kind"] == "Job":  # what the API server adds names the old one's uid
+        copied["spec"].pop("selector", None)
+        labels = copied["spec"]["template"]["metadata"].get("labels", {})
         for key in [one for one in labels if "controller-uid" in one or one == "job-name"]:
             del labels[key]
         labels.pop("batch.kubernetes.io/job-name", None)
-    return made
+    return copied
 
 
 def _rendered(dump: Dump, namespace: str, folder: Path) -> list[dict[str, Any]]:

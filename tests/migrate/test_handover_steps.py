@@ -21,13 +21,15 @@ TRACKED = {
 }
 
 
-def made(document: Any = None) -> dict[tuple[str, str], dict[str, Any]]:
+def live_objects(document: Any = None) -> dict[tuple[str, str], dict[str, Any]]:
     """Live objects that are what is rendered, owned by the job."""
     objects = etcompile.compile(document or training_job()).objects
-    found = {(one["kind"], one["metadata"]["name"]): copy.deepcopy(dict(one)) for one in objects}
-    for one in found.values():
+    objects_by_name = {
+        (one["kind"], one["metadata"]["name"]): copy.deepcopy(dict(one)) for one in objects
+    }
+    for one in objects_by_name.values():
         one["metadata"]["ownerReferences"] = [OWNER]
-    return found
+    return objects_by_name
 
 
 def handover(job: Any, *live: Any) -> str:
@@ -39,7 +41,7 @@ def row(text: str, kind: str) -> list[str]:
 
 
 def test_objects_that_are_what_is_rendered_are_taken_over_while_it_runs() -> None:
-    text = handover(dumped(training_job(), phase="Running"), *made().values())
+    text = handover(dumped(training_job(), phase="Running"), *live_objects().values())
     assert "**Nothing restarts**" in text
     assert all("is taken over as it is" in line for line in row(text, "Pod"))
     assert "When the run has ended" not in text
@@ -47,7 +49,7 @@ def test_objects_that_are_what_is_rendered_are_taken_over_while_it_runs() -> Non
 
 
 def test_a_pod_that_cannot_become_the_rendered_one_runs_on() -> None:
-    live = made()
+    live = live_objects()
     live["Pod", "mnist-launcher"]["spec"]["containers"][0]["command"] = ["horovodrun"]
     text = handover(dumped(training_job(), phase="Running"), *live.values())
     assert "**Nothing restarts**" not in text
@@ -58,7 +60,7 @@ def test_a_pod_that_cannot_become_the_rendered_one_runs_on() -> None:
 
 
 def test_a_file_that_a_running_pod_reads_is_left_until_the_run_ends() -> None:
-    live = made()
+    live = live_objects()
     live["ConfigMap", "mnist-config"]["data"]["discover_hosts.sh"] = "#!/bin/sh\n"
     text = handover(dumped(training_job(), phase="Running"), *live.values())
     (line,) = row(text, "ConfigMap")
@@ -67,7 +69,7 @@ def test_a_file_that_a_running_pod_reads_is_left_until_the_run_ends() -> None:
 
 
 def test_a_file_that_the_operator_has_not_may_come_at_any_time() -> None:
-    live = made()
+    live = live_objects()
     del live["ConfigMap", "mnist-config"]["data"]["job.yaml"]
     text = handover(dumped(training_job(), phase="Running"), *live.values())
     (line,) = row(text, "ConfigMap")
@@ -150,7 +152,7 @@ def test_a_secret_among_the_input_never_shows_its_values() -> None:
 
 
 def test_containers_with_a_changed_image_are_not_restarted_half_way() -> None:
-    live = made()
+    live = live_objects()
     live["Pod", "mnist-worker-0"]["spec"]["containers"][0]["image"] = container()["image"] + "-old"
     text = handover(dumped(training_job(), phase="Running"), *live.values())
     (line,) = (one for one in row(text, "Pod") if "until the run ends" in one)

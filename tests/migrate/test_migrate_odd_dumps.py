@@ -37,9 +37,9 @@ def result(values: list[Any]) -> Migrated | None:
 
 
 def test_the_dump_that_is_changed_is_taken_over() -> None:
-    found = result(dump())
-    assert found
-    assert "mnist.yaml" in found.files
+    migrated = result(dump())
+    assert migrated
+    assert "mnist.yaml" in migrated.files
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -51,8 +51,8 @@ def test_whatever_stands_in_a_dump_is_taken_or_refused(seed: int) -> None:
         changed = copy.deepcopy(whole)
         path, odd = chance.choice(places), chance.choice(ODD)
         put(changed, path, odd)
-        found = result(changed)
-        assert found is None or found.files or found.diagnostics, (path, odd)
+        migrated = result(changed)
+        assert migrated is None or migrated.files or migrated.diagnostics, (path, odd)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_an_object_with_a_wrong_type_is_refused_at_its_place(
     values = dump()
     pod = next(one for one in values if one["kind"] == "Pod")
     put(pod, path, odd)
-    found = result(values)
-    assert found
-    assert not found.files
-    assert [one.code for one in found.diagnostics] == ["ET4002"]
-    assert where in found.diagnostics[0].message
+    migrated = result(values)
+    assert migrated
+    assert not migrated.files
+    assert [one.code for one in migrated.diagnostics] == ["ET4002"]
+    assert where in migrated.diagnostics[0].message

@@ -37,8 +37,8 @@ def rendered(folder: Path) -> list[dict[str, Any]]:
 
 
 def example(folder: Path) -> list[dict[str, Any]]:
-    found = [one for path in sorted(folder.rglob("*.yaml")) for one in documents(path.read_text())]
-    return [one for one in found if is_job(one) or one["kind"] in RUNTIME_KINDS]
+    inputs = [one for path in sorted(folder.rglob("*.yaml")) for one in documents(path.read_text())]
+    return [one for one in inputs if is_job(one) or one["kind"] in RUNTIME_KINDS]
 
 
 def is_job(document: dict[str, Any]) -> bool:

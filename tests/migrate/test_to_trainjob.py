@@ -57,13 +57,13 @@ def documents(result: Migrated) -> dict[str, dict[str, Any]]:
     return {name: yaml.safe_load(text) for name, text in result.files.items()}
 
 
-def told(result: Migrated, code: str) -> list[str]:
+def messages(result: Migrated, code: str) -> list[str]:
     return [one.message for one in result.diagnostics if one.code == code]
 
 
 def pods(compilation: etcompile.Compilation) -> list[dict[str, Any]]:
-    found = [one for one in compilation.objects if one["kind"] == "Pod"]
-    return sorted(found, key=lambda pod: int(rank(pod)))
+    pod_list = [one for one in compilation.objects if one["kind"] == "Pod"]
+    return sorted(pod_list, key=lambda pod: int(rank(pod)))
 
 
 def rank(pod: dict[str, Any]) -> str:
@@ -77,20 +77,20 @@ def rank(pod: dict[str, Any]) -> str:
 
 def main(pod: dict[str, Any]) -> dict[str, Any]:
     names = ("pytorch", "jax", "xgboost", "node")
-    [found] = [one for one in pod["spec"]["containers"] if one["name"] in names]
-    return found
+    [container] = [one for one in pod["spec"]["containers"] if one["name"] in names]
+    return container
 
 
 def variables(pod: dict[str, Any]) -> dict[str, Any]:
     """The variables of the container that trains, those of fields with what they come to."""
-    found = {}
+    env = {}
     for one in main(pod).get("env", ()):
         path = one.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
         if path.startswith("metadata.annotations["):
-            found[one["name"]] = pod["metadata"]["annotations"][path.split("'")[1]]
+            env[one["name"]] = pod["metadata"]["annotations"][path.split("'")[1]]
         else:
-            found[one["name"]] = one.get("value", one.get("valueFrom"))
-    return found
+            env[one["name"]] = one.get("value", one.get("valueFrom"))
+    return env
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}")
@@ -107,18 +107,18 @@ def test_what_the_program_sees_is_the_same_but_for_what_is_listed(path, tmp_path
     for was, now in zip(pods(before), pods(after), strict=True):
         one, other = main(was), main(now)
         if "in-place" in path.parts:  # which exit codes are not restarted is lost, and told
-            assert any("restartPolicy" in words for words in told(result, "ET2141"))
+            assert any("restartPolicy" in words for words in messages(result, "ET2141"))
             assert "--permanent=exit-code" in one["command"]
             assert "--gang=master:1,worker:3" in one["command"]
             assert "--gang=node:4" in other["command"]
             one, other = (
-                {**found, "command": found["command"][found["command"].index("--") :]}
-                for found in (one, other)
+                {**container, "command": container["command"][container["command"].index("--") :]}
+                for container in (one, other)
             )
         for field in ("image", "command", "args", "resources", "workingDir", "securityContext"):
             assert one.get(field) == other.get(field), field
-        assert own_mounts(one) == own_mounts(other)
-        assert own_volumes(was) == own_volumes(now)
+        assert user_mounts(one) == user_mounts(other)
+        assert user_volumes(was) == user_volumes(now)
         had, has = variables(was), variables(now)
         assert {*had} - {*has} <= RENDEZVOUS
         assert {*has} - {*had} <= TRAINERS | HOSTS | RENDEZVOUS | PLACES | {
@@ -129,14 +129,14 @@ def test_what_the_program_sees_is_the_same_but_for_what_is_listed(path, tmp_path
             assert had[name] == has[name], name
 
 
-def own_mounts(container: dict[str, Any]) -> list[Any]:
-    found = container.get("volumeMounts", ())
-    return [one for one in found if not one["name"].startswith("etcompile-")]
+def user_mounts(container: dict[str, Any]) -> list[Any]:
+    mounts = container.get("volumeMounts", ())
+    return [one for one in mounts if not one["name"].startswith("etcompile-")]
 
 
-def own_volumes(pod: dict[str, Any]) -> list[Any]:
-    found = pod["spec"].get("volumes", ())
-    return [one for one in found if not one["name"].startswith("etcompile-")]
+def user_volumes(pod: dict[str, Any]) -> list[Any]:
+    volumes = pod["spec"].get("volumes", ())
+    return [one for one in volumes if not one["name"].startswith("etcompile-")]
 
 
 def test_a_job_becomes_a_trainjob_and_a_runtime_of_its_own():
@@ -179,7 +179,7 @@ def test_each_field_that_does_not_carry_over_is_told():
         env = [{"name": "PET_NNODES", "value": "9"}]
         replica["template"]["spec"]["containers"][0]["env"] = env
     result = converted(job)
-    words = "\n".join(told(result, "ET2141"))
+    words = "\n".join(messages(result, "ET2141"))
     for field in (
         "spec.runPolicy.cleanPodPolicy ",
         "spec.runPolicy.schedulingPolicy.queue ",
@@ -201,18 +201,18 @@ def test_each_field_that_does_not_carry_over_is_told():
 def test_an_xgboostjob_finds_its_tracker_and_its_machines_where_the_nodes_are():
     path = ROOT / "examples" / "xgboostjob" / "iris" / "job.yaml"
     result = converted(yaml.safe_load(path.read_text()))
-    made = documents(result)
-    assert made["iris.yaml"]["spec"]["trainer"] == {"numNodes": 3}
-    assert made["iris-runtime.yaml"]["spec"]["mlPolicy"] == {"xgboost": {}}
-    found = pods(etcompile.compile(list(made.values())))
-    for index, pod in enumerate(found):
+    by_file = documents(result)
+    assert by_file["iris.yaml"]["spec"]["trainer"] == {"numNodes": 3}
+    assert by_file["iris-runtime.yaml"]["spec"]["mlPolicy"] == {"xgboost": {}}
+    nodes = pods(etcompile.compile(list(by_file.values())))
+    for index, pod in enumerate(nodes):
         env = variables(pod)
         assert env["WORLD_SIZE"] == env["DMLC_NUM_WORKER"] == "3"
         assert env["RANK"] == env["DMLC_TASK_ID"] == str(index)
         assert env["MASTER_ADDR"] == env["DMLC_TRACKER_URI"] == "iris-node-0-0.iris"
         assert env["MASTER_PORT"] == env["DMLC_TRACKER_PORT"] == env["WORKER_PORT"] == "29500"
         assert env["WORKER_ADDRS"] == "iris-node-0-1.iris,iris-node-0-2.iris"
-    words = told(result, "ET2141")
+    words = messages(result, "ET2141")
     assert any("xgbReplicaSpecs.Worker.restartPolicy" in one for one in words)
     assert any("the master's success" in one for one in words)
 
@@ -253,10 +253,10 @@ def of_the_runtime(job: dict[str, Any]) -> list[dict[str, Any]]:
     """The containers of the first replicated job that a job becomes."""
     result = converted(job)
     assert result.files, [one.message for one in result.diagnostics]
-    [made] = [one for one in documents(result).values() if one["kind"] == "TrainingRuntime"]
-    spec = made["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]
-    found: list[dict[str, Any]] = spec["template"]["spec"]["containers"]
-    return found
+    [runtime] = [one for one in documents(result).values() if one["kind"] == "TrainingRuntime"]
+    spec = runtime["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]
+    containers: list[dict[str, Any]] = spec["template"]["spec"]["containers"]
+    return containers
 
 
 def with_env(job: dict[str, Any], *env: dict[str, str]) -> dict[str, Any]:
@@ -266,9 +266,9 @@ def with_env(job: dict[str, Any], *env: dict[str, str]) -> dict[str, Any]:
 
 
 def test_what_the_operator_says_of_the_nodes_still_counts_before_the_template():
-    own = {"name": "MASTER_PORT", "value": "29400"}
+    port = {"name": "MASTER_PORT", "value": "29400"}
     store = {"name": "STORE", "value": "tcp://rendezvous:$(MASTER_PORT)"}
-    [node] = of_the_runtime(with_env(pytorch_job(), own, store))
+    [node] = of_the_runtime(with_env(pytorch_job(), port, store))
     env = {one["name"]: one.get("value") for one in node["env"]}
     assert len(env) == len(node["env"])
     assert env["MASTER_PORT"] == "29500"
@@ -297,7 +297,7 @@ def test_sidecars_stay_as_they_are_written_and_that_is_said():
     job["metadata"]["annotations"] = {"etcompile.dev/sidecar-env": "true"}
     _, side = of_the_runtime(job)
     assert "env" not in side
-    lost = told(converted(job), "ET2141")
+    lost = messages(converted(job), "ET2141")
     assert [words for words in lost if "container side" in words]
     assert [words for words in lost if "annotation etcompile.dev/sidecar-env" in words]
 
@@ -321,7 +321,7 @@ def test_a_name_that_is_too_long_for_jobset_is_refused():
         return job
 
     assert converted(named(most)).files
-    [why] = told(converted(named(most + 1)), "ET2143")
+    [why] = messages(converted(named(most + 1)), "ET2143")
     assert f"the job's name may have {most}, and has {most + 1}" in why
 
 
@@ -329,7 +329,7 @@ def test_a_container_that_has_trainers_name_already_is_refused():
     job = with_sidecar()
     for replica in job["spec"]["pytorchReplicaSpecs"].values():
         replica["template"]["spec"]["containers"][1]["name"] = "node"
-    [why] = told(converted(job), "ET2143")
+    [why] = messages(converted(job), "ET2143")
     assert "Trainer wants the name 'node' for the container that trains" in why
 
 

@@ -84,13 +84,13 @@ def _pods(compilation: etcompile.Compilation) -> dict[str, Any]:
 
 def _amounts_as_texts(spec: Any) -> Any:
     """A Pod's spec with quantities as the API server stores them: 4 is "4"."""
-    made = copy.deepcopy(spec)
-    for one in (*made["containers"], *made.get("initContainers", ())):
+    copied = copy.deepcopy(spec)
+    for one in (*copied["containers"], *copied.get("initContainers", ())):
         for part in ("limits", "requests"):
-            found = one.get("resources", {}).get(part)
-            if found:
-                one["resources"][part] = {key: str(value) for key, value in found.items()}
-    return made
+            amounts = one.get("resources", {}).get(part)
+            if amounts:
+                one["resources"][part] = {key: str(value) for key, value in amounts.items()}
+    return copied
 
 
 def _is_pod(value: Any) -> bool:
@@ -209,9 +209,9 @@ def test_the_api_server_takes_what_is_rendered_when_the_job_has_been_removed(
     with connect(kubeconfig=kubeconfig) as cluster:
         for one in lives:
             metadata = {"name": one["metadata"]["name"], "namespace": namespace}
-            made = {key: value for key, value in one.items() if key != "status"}
-            made["metadata"] = metadata
-            cluster.create(made, field_manager="jobset", field_validation="Ignore")
+            plain = {key: value for key, value in one.items() if key != "status"}
+            plain["metadata"] = metadata
+            cluster.create(plain, field_manager="jobset", field_validation="Ignore")
         for one in lives:
             resource = cluster.resource(one["apiVersion"], one["kind"])
             cluster.delete(resource, one["metadata"]["name"])

@@ -27,10 +27,10 @@ def hooks(tmp_path_factory) -> tuple[Path, str]:
     """A repository with this checkout as it is now, and its commit."""
     copy = tmp_path_factory.mktemp("checkout")
     listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    kept = (".pre-commit-hooks.yaml", "pyproject.toml", "README.md", "LICENSE")
+    files = (".pre-commit-hooks.yaml", "pyproject.toml", "README.md", "LICENSE")
     folders = ("etcompile/", "schemas/", "templates/", "overlays/", "examples/", "golden/")
     for name in filter(None, listed.split("\0")):
-        if (name in kept or name.startswith(folders)) and (ROOT / name).is_file():
+        if (name in files or name.startswith(folders)) and (ROOT / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, copy / name)
     git(copy, "init", "-q")

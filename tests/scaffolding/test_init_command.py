@@ -42,7 +42,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module", params=TOOLS)
-def made(request, tmp_path_factory) -> tuple[str, Path]:
+def scaffolded(request, tmp_path_factory) -> tuple[str, Path]:
     """A repository for each tool."""
     folder = tmp_path_factory.mktemp(request.param) / "Training Jobs"
     done = etcompile("init", str(folder), "--gitops", request.param, cwd=folder.parent)
@@ -57,13 +57,13 @@ def passes(line: str, folder: Path) -> None:
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
-def test_it_makes_these_files(made):
-    tool, folder = made
+def test_it_makes_these_files(scaffolded):
+    tool, folder = scaffolded
     assert set(files(folder)) == COMMON | RENDERED | OF_TOOL[tool]
 
 
-def test_what_ci_runs_passes_at_once(made):
-    _, folder = made
+def test_what_ci_runs_passes_at_once(scaffolded):
+    _, folder = scaffolded
     workflow = yaml.safe_load((folder / ".github/workflows/etcompile.yaml").read_text())
     steps = [step["run"] for step in workflow["jobs"]["rendered"]["steps"] if "run" in step]
     ours = [step for step in steps if step.startswith("etcompile ")]
@@ -74,8 +74,8 @@ def test_what_ci_runs_passes_at_once(made):
             passes(step, folder)
 
 
-def test_what_pre_commit_runs_passes_at_once(made):
-    _, folder = made
+def test_what_pre_commit_runs_passes_at_once(scaffolded):
+    _, folder = scaffolded
     config = yaml.safe_load((folder / ".pre-commit-config.yaml").read_text())
     hooks = [hook for repository in config["repos"] for hook in repository["hooks"]]
     assert [hook["id"] for hook in hooks] == ["etcompile-check", "etcompile-render"]
@@ -84,8 +84,8 @@ def test_what_pre_commit_runs_passes_at_once(made):
         assert re.search(hook["files"], "jobs/hello.yaml")
 
 
-def test_an_edit_that_was_not_rendered_fails_ci(made, tmp_path):
-    _, folder = made
+def test_an_edit_that_was_not_rendered_fails_ci(scaffolded, tmp_path):
+    _, folder = scaffolded
     subprocess.run(["cp", "-r", f"{folder}/.", tmp_path], check=True)
     job = tmp_path / "jobs/hello.yaml"
     job.write_text(job.read_text().replace("replicas: 2", "replicas: 3"))
@@ -94,8 +94,8 @@ def test_an_edit_that_was_not_rendered_fails_ci(made, tmp_path):
     assert etcompile(*shlex.split(last)[1:], cwd=tmp_path).returncode == 1
 
 
-def test_the_commands_of_its_readme_work(made, tmp_path):
-    _, folder = made
+def test_the_commands_of_its_readme_work(scaffolded, tmp_path):
+    _, folder = scaffolded
     subprocess.run(["cp", "-r", f"{folder}/.", tmp_path], check=True)
     readme = (tmp_path / "README.md").read_text()
     [block] = re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)
@@ -107,8 +107,8 @@ def test_the_commands_of_its_readme_work(made, tmp_path):
         passes(line, tmp_path)
 
 
-def test_the_last_job_can_leave_as_its_readme_says(made, tmp_path):
-    _, folder = made
+def test_the_last_job_can_leave_as_its_readme_says(scaffolded, tmp_path):
+    _, folder = scaffolded
     subprocess.run(["cp", "-r", f"{folder}/.", tmp_path], check=True)
     for job in (tmp_path / "jobs").iterdir():
         job.unlink()
@@ -127,15 +127,15 @@ def test_the_last_job_can_leave_as_its_readme_says(made, tmp_path):
     assert [path.name for path in (tmp_path / "out/prod").iterdir() if path.is_dir()] == []
 
 
-def test_every_file_that_takes_comments_has_one(made):
-    _, folder = made
+def test_every_file_that_takes_comments_has_one(scaffolded):
+    _, folder = scaffolded
     for path, text in files(folder).items():
         if path.endswith((".yaml", "CODEOWNERS")):
             assert b"# " in text, path
 
 
-def test_editors_find_the_schemas(made):
-    _, folder = made
+def test_editors_find_the_schemas(scaffolded):
+    _, folder = scaffolded
     named = {}
     for path in ("jobs/hello.yaml", "overlays/prod/overlay.yaml"):
         first = (folder / path).read_text().splitlines()[0]
@@ -146,16 +146,16 @@ def test_editors_find_the_schemas(made):
     assert named["overlays/prod/overlay.yaml"] == overlay["$id"]
 
 
-def test_code_owners_own_what_is_there(made):
-    tool, folder = made
+def test_code_owners_own_what_is_there(scaffolded):
+    tool, folder = scaffolded
     lines = (folder / ".github/CODEOWNERS").read_text().splitlines()
     owned = [line.split()[0] for line in lines if line and not line.startswith("#")]
     assert all((folder / path.strip("/")).is_dir() for path in owned)
     assert (f"/{tool}/" in owned) is (tool != "none")
 
 
-def test_the_output_is_annotated_for_the_tool(made):
-    tool, folder = made
+def test_the_output_is_annotated_for_the_tool(scaffolded):
+    tool, folder = scaffolded
     rendered = b"".join(text for path, text in files(folder).items() if path in RENDERED)
     assert (b"argocd.argoproj.io/sync-wave" in rendered) is (tool == "argocd")
     assert b"profiles" in rendered or tool == "none"
@@ -178,13 +178,13 @@ def test_flux_is_told_of_the_output(tmp_path):
     words = ("--gitops", "flux", "--repository", url, "--name", "t")
     assert etcompile("init", ".", *words, cwd=tmp_path).returncode == 0
     text = (tmp_path / "flux/training.yaml").read_text()
-    found = {one["kind"]: one for one in yaml.safe_load_all(text)}
-    spec = found["Kustomization"]["spec"]
+    by_kind = {one["kind"]: one for one in yaml.safe_load_all(text)}
+    spec = by_kind["Kustomization"]["spec"]
     wanted = {"prune": True, "wait": False, "force": False, "timeout": "5m", "path": "./out/prod"}
     assert {key: spec[key] for key in wanted} == wanted
     assert spec["sourceRef"] == {"kind": "GitRepository", "name": "t"}
-    assert found["GitRepository"]["spec"]["url"] == url
-    assert found["Namespace"]["metadata"]["name"] == "training"
+    assert by_kind["GitRepository"]["spec"]["url"] == url
+    assert by_kind["Namespace"]["metadata"]["name"] == "training"
 
 
 def test_the_repository_is_the_remote_origin_without_anybodys_token(tmp_path):
@@ -258,7 +258,7 @@ def test_a_version_may_be_written_as_for_render(tmp_path, version):
 
 
 def test_scaffolds_are_files_of_their_own():
-    found = {path.name for path in data.folder("templates").iterdir() if path.is_dir()}
+    folders = {path.name for path in data.folder("templates").iterdir() if path.is_dir()}
     # Python keeps its code there when it runs the build hook.
-    found -= {"__pycache__"}
-    assert found == {"argocd", "flux", "migrate", "pages", "policies", "repository", "watcher"}
+    folders -= {"__pycache__"}
+    assert folders == {"argocd", "flux", "migrate", "pages", "policies", "repository", "watcher"}

@@ -34,10 +34,10 @@ def elastic_examples():
 def test_one_number_changes_or_it_is_refused_for_what_scale_refuses(example, name, tmp_path):
     file = tmp_path / "job.yaml"
     shutil.copy(example, file)
-    beside = scale(name, "--add", 1, "--dry-run", cwd=tmp_path)
+    other = scale(name, "--add", 1, "--dry-run", cwd=tmp_path)
     done = scale(name, "--add", 1, "--in-place", cwd=tmp_path)
     before, after = example.read_text("utf-8"), file.read_text("utf-8")
-    if beside.returncode != 0:
+    if other.returncode != 0:
         assert done.returncode != 0
         assert after == before
         return
@@ -51,12 +51,12 @@ def test_one_number_changes_or_it_is_refused_for_what_scale_refuses(example, nam
         if len({*pair}) > 1
     ]
     assert len(changed) == 1
-    made = etcompile.compile(file)
-    assert made.ok, made.diagnostics
+    compilation = etcompile.compile(file)
+    assert compilation.ok, compilation.diagnostics
     (tmp_path / "other").mkdir()
     shutil.copy(example, tmp_path / "other" / "job.yaml")
     assert scale(name, "--add", 1, cwd=tmp_path / "other").returncode == 0
-    assert pods(made) == pods(etcompile.compile(tmp_path / "other"))
+    assert pods(compilation) == pods(etcompile.compile(tmp_path / "other"))
 
 
 @pytest.fixture

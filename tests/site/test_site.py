@@ -73,14 +73,14 @@ class Read(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        found = {name: value or "" for name, value in attrs}
-        self.anchors |= {found[name] for name in ("id", "name") if found.get(name)}
-        if tag in ("a", "link") and "href" in found:
-            self.links.append(found["href"])
-        if tag in ("img", "script") and "src" in found:
-            self.links.append(found["src"])
+        attributes = {name: value or "" for name, value in attrs}
+        self.anchors |= {attributes[name] for name in ("id", "name") if attributes.get(name)}
+        if tag in ("a", "link") and "href" in attributes:
+            self.links.append(attributes["href"])
+        if tag in ("img", "script") and "src" in attributes:
+            self.links.append(attributes["src"])
         if tag == "img":
-            self.images.append(found)
+            self.images.append(attributes)
         if re.fullmatch(r"h[1-6]", tag):
             self.headings.append(int(tag[1]))
 
@@ -88,11 +88,11 @@ class Read(HTMLParser):
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[str, Read]:
     """Every page by its address below the site."""
-    found = {
+    by_path = {
         path.parent.relative_to(site).as_posix().removeprefix(".") + "/": Read(path.read_text())
         for path in site.rglob("index.html")
     }
-    return {name.lstrip("/"): page for name, page in found.items()}
+    return {name.lstrip("/"): page for name, page in by_path.items()}
 
 
 def test_every_page_of_the_contents_is_there(pages: dict[str, Read]) -> None:
@@ -185,14 +185,14 @@ def reader(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
     At the end nothing may have been asked of anybody else, and no page may have complained.
     """
     contexts = []
-    asked: list[str] = []
+    requests: list[str] = []
     complaints: list[str] = []
 
     def opened(**options: Any) -> Any:
         context = browser.new_context(reduced_motion="reduce", base_url=address, **options)
         contexts.append(context)
         page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requests.append(request.url))
         page.on("pageerror", lambda error: complaints.append(f"{page.url}: {error}"))
         page.on(
             "console",
@@ -207,7 +207,7 @@ def reader(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
     yield opened
     for context in contexts:
         context.close()
-    assert [url for url in asked if not url.startswith((address, "data:"))] == []
+    assert [url for url in requests if not url.startswith((address, "data:"))] == []
     assert complaints == []
 
 
@@ -282,14 +282,15 @@ def test_everybody_can_read_it(reader, scheme: str, width: int) -> None:
     # Beyond WCAG: one heading of the first level, no level left out, and parts that have names.
     more = ["page-has-heading-one", "heading-order", "landmark-unique", "region"]
     options = {"runOnly": tags, "rules": {rule: {"enabled": True} for rule in more}}
-    found = []
+    problems = []
     for name in LOOKED_AT:
         page.goto(name or "./")
-        told = axe.run(page, options=options).response["violations"]
-        found += [
-            (name, one["id"], [node["html"][:100] for node in one["nodes"][:3]]) for one in told
+        violations = axe.run(page, options=options).response["violations"]
+        problems += [
+            (name, one["id"], [node["html"][:100] for node in one["nodes"][:3]])
+            for one in violations
         ]
-    assert found == []
+    assert problems == []
 
 
 def test_light_and_dark_are_what_the_reader_has_set(reader) -> None:
