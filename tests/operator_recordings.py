@@ -81,10 +81,10 @@ def trainer_runtimes() -> list[Any]:
 @functools.cache
 def recordings(operator: str) -> tuple[Recording, ...]:
     """All recordings of an operator, by name."""
-    found = {path.stem: unpacked(path) for path in (SMALL / operator).glob("*.json")}
+    by_name = {path.stem: unpacked(path) for path in (SMALL / operator).glob("*.json")}
     others = (path.parent for path in (FULL / operator).glob("*/requests.yaml"))
-    found |= {path.name: condensed(path) for path in others if path.name not in found}
-    return tuple(found[name] for name in sorted(found))
+    by_name |= {path.name: condensed(path) for path in others if path.name not in by_name}
+    return tuple(by_name[name] for name in sorted(by_name))
 
 
 # ---- the small form ------------------------------------------------------------------------------
@@ -226,13 +226,13 @@ def _counts(operator: str, request: dict[str, Any]) -> bool:
 
 
 def _request(request: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: request[key] for key in ("n", "verb", "resource", "name")}
+    trimmed = {key: request[key] for key in ("n", "verb", "resource", "name")}
     if request["verb"] != "delete":
         body = _body(request["body"], status=False)
         # The namespace may be in the request's path alone.
         body["metadata"] = {"namespace": request["namespace"], **body["metadata"]}
-        kept["body"] = body
-    return kept
+        trimmed["body"] = body
+    return trimmed
 
 
 def _body(value: dict[str, Any], *, status: bool) -> dict[str, Any]:
@@ -242,8 +242,8 @@ def _body(value: dict[str, Any], *, status: bool) -> dict[str, Any]:
         metadata["ownerReferences"] = [
             {key: one for key, one in owner.items() if key != "uid"} for owner in owners
         ]
-    kept = {key: one for key, one in value.items() if status or key != "status"}
-    return kept | {"metadata": metadata}
+    fields = {key: one for key, one in value.items() if status or key != "status"}
+    return fields | {"metadata": metadata}
 
 
 def _edits(folder: Path, requests: list[dict[str, Any]], steps: str) -> tuple[list[Any], list[int]]:
@@ -252,7 +252,7 @@ def _edits(folder: Path, requests: list[dict[str, Any]], steps: str) -> tuple[li
     if files := sorted(folder.glob("edit-*.yaml")):
         until = r"user: .* -f (?:input|edit-\d+)\.yaml.*\n.*\n *-> requests \d+-(\d+);"
         return [entries(file)[0] for file in files], [*map(int, re.findall(until, steps))]
-    taken = [edit for edit in entries(folder / "edits.yaml") if edit["code"] == 200]
+    accepted = [edit for edit in entries(folder / "edits.yaml") if edit["code"] == 200]
     operator = folder.parent.name
     if operator in ("dlrover", "trainer-v2") and (folder / "initial").exists():
         last = int((folder / "initial").read_text())
@@ -261,7 +261,7 @@ def _edits(folder: Path, requests: list[dict[str, Any]], steps: str) -> tuple[li
         # What comes within a third of a second before a fault may come of it.
         first = min((time - 0.3 for time in times if time > 1), default=float("inf"))
         last = max((one["n"] for one in requests if one["t"] < first), default=0)
-    return [edit["job"] for edit in taken], [*(edit["after_request"] for edit in taken), last]
+    return [edit["job"] for edit in accepted], [*(edit["after_request"] for edit in accepted), last]
 
 
 def entries(file: Path) -> list[Any]:

@@ -38,15 +38,15 @@ class Agreement:
 
     def add(self, case: Case, answer: answers.Answer, truth: Truth) -> None:
         verdict = answer.verdict
-        told = f"{case.namespace}: {verdict} {[*answer.reasons][:2]}, but {truth.describe()}"
+        line = f"{case.namespace}: {verdict} {[*answer.reasons][:2]}, but {truth.describe()}"
         self.counts[f"{verdict}, {'fits' if truth.fits else 'does not fit'}"] += 1
         fits = answer.likely if verdict == "depends" else verdict == "fits"
         if verdict == "unknown":
-            self.unknown.append(told)
+            self.unknown.append(line)
         elif verdict == "fits" and not truth.fits:
-            self.unsound.append(told)
+            self.unsound.append(line)
         elif fits != truth.fits:
-            self.wrong.append(told)
+            self.wrong.append(line)
 
     @property
     def known(self) -> int:
@@ -66,9 +66,9 @@ class Agreement:
 
 def answer(case: Case, truth: Truth) -> answers.Answer:
     """What a snapshot of the cluster, written and read, answers about the job."""
-    found = truth.cluster
-    others = {name: found.get(kind, ()) for name, kind in OTHERS.items()}
+    cluster = truth.cluster
+    others = {name: cluster.get(kind, ()) for name, kind in OTHERS.items()}
     others |= {"PriorityClass": PRIORITY_CLASSES, "RuntimeClass": RUNTIME_CLASSES}
-    shot = snapshot.of_objects(found["Node"], found.get("Pod", ()), others)
+    shot = snapshot.of_objects(cluster["Node"], cluster.get("Pod", ()), others)
     text = yaml.safe_dump(snapshot.to_document(shot))
     return answers.fit(snapshot.of_document(yaml.safe_load(text)), case.objects)

@@ -38,8 +38,8 @@ def workers(count, name="worker", **fields):
 def running(node_name, **fields):
     """A Pod of somebody else that runs."""
     name = fields.pop("name", "other")
-    own = pod(name, namespace="other", nodeName=node_name, **fields)
-    return {**own, "status": {"phase": "Running"}}
+    declared = pod(name, namespace="other", nodeName=node_name, **fields)
+    return {**declared, "status": {"phase": "Running"}}
 
 
 def gpu_cluster():

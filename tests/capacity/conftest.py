@@ -6,7 +6,7 @@ import pytest
 from real_kueue import QueueScheduling
 from real_scheduler import FLAGS, Scheduling
 
-from queues.queueing import kueue_programs, on_own_plane
+from queues.queueing import kueue_programs, on_separate_plane
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +15,7 @@ def scheduling(control_plane, require, tmp_path_factory) -> Iterator[Scheduling]
     scheduler = control_plane.binaries / "kube-scheduler"
     require("scheduler", present=scheduler.exists(), why=f"there is no {scheduler}")
     folder = tmp_path_factory.mktemp("scheduling")
-    with on_own_plane(
+    with on_separate_plane(
         control_plane, folder, FLAGS, lambda plane: Scheduling(plane, folder)
     ) as running:
         yield running
@@ -28,7 +28,7 @@ def queue_scheduling(
     """The same with Kueue; skips where that cannot be built."""
     programs = kueue_programs(control_plane, require, request.config)
     folder = tmp_path_factory.mktemp("queue-scheduling")
-    with on_own_plane(
+    with on_separate_plane(
         control_plane, folder, FLAGS, lambda plane: QueueScheduling(plane, programs, folder)
     ) as running:
         yield running

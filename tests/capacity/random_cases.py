@@ -59,8 +59,8 @@ class Jobs:
         for role, replica in roles(document):
             leads = role.lower() not in ("worker", "ps") or (role == "PS" and not same)
             template = replica["template"]
-            own = self._small(request) if leads and not same else request
-            self._shape(template, own, leads=leads)
+            role_request = self._small(request) if leads and not same else request
+            self._shape(template, role_request, leads=leads)
             template["spec"] |= copy.deepcopy(spec)
         if self.chance.random() < 0.06:
             self._policy()
@@ -116,27 +116,27 @@ class Jobs:
         """What a worker requests, so that a few fit; sets how many there are."""
         chance = self.chance
         rooms = [free(node, self.case.others) for node in nodes or self.case.nodes]
-        rooms = [room for room in rooms if room["cpu"] >= 100 and room["pods"] >= 1] or rooms
-        room, share = chance.choice(rooms), chance.choice((1, 1, 2, 2, 3, 4, 6))
+        rooms = [space for space in rooms if space["cpu"] >= 100 and space["pods"] >= 1] or rooms
+        space, share = chance.choice(rooms), chance.choice((1, 1, 2, 2, 3, 4, 6))
         request = {}
         for name in ("cpu", "memory"):
-            part = max(room[name] // share, 0)
+            part = max(space[name] // share, 0)
             if name == "memory" and chance.random() < 0.5:
                 part //= 4
             request[name] = part if chance.random() < 0.4 else rounded(chance, name, part)
         for name in (GPU, NIC):
-            if room.get(name, 0) >= share and chance.random() < 0.7:
-                request[name] = room[name] // share
+            if space.get(name, 0) >= share and chance.random() < 0.7:
+                request[name] = space[name] // share
         for name in ("ephemeral-storage", "hugepages-2Mi"):
-            if room.get(name, 0) > 0 and chance.random() < 0.1:
-                request[name] = rounded(chance, name, room[name] // share)
+            if space.get(name, 0) > 0 and chance.random() < 0.1:
+                request[name] = rounded(chance, name, space[name] // share)
         if chance.random() < 0.04:
             request["cpu"] *= 3
         request = {name: amount for name, amount in request.items() if amount > 0}
         slots = 0
-        for room in rooms:
-            fits = [room.get(name, 0) // amount for name, amount in request.items()]
-            slots += max(0, min([*fits, room["pods"]]))
+        for space in rooms:
+            fits = [space.get(name, 0) // amount for name, amount in request.items()]
+            slots += max(0, min([*fits, space["pods"]]))
         if self.case.settings.gang == "kueue":
             slots //= 2
         count = max(1, min(20, slots + chance.choice((-3, -2, -1, -1, 0, 0, 1))))
@@ -258,7 +258,7 @@ class Jobs:
 
     def _spread(self) -> list[Object]:
         chance = self.chance
-        found = []
+        constraints = []
         for key in chance.sample((HOST, ZONE, RACK), chance.choice((1, 1, 2))):
             one: Object = {
                 "topologyKey": key,
@@ -270,8 +270,8 @@ class Jobs:
                 one["minDomains"] = chance.choice((2, 3))
             if chance.random() < 0.04:
                 one["nodeTaintsPolicy"] = "Honor"
-            found.append(one)
-        return found
+            constraints.append(one)
+        return constraints
 
     def _policy(self) -> None:
         """A rule of the namespace."""

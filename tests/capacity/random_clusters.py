@@ -212,12 +212,12 @@ class Cluster:
             pod["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
         fullness = self.fullness * chance.choice((0.5, 1, 1))
         for _ in range(chance.choice((0, 1, 1, 2, 3))):
-            room = free(node, self.case.others)
-            if room["pods"] < 1 or chance.random() > fullness:
+            space = free(node, self.case.others)
+            if space["pods"] < 1 or chance.random() > fullness:
                 break
             requests = {}
             for name in ("cpu", "memory", GPU, NIC, "ephemeral-storage"):
-                most = int(room.get(name, 0) * chance.choice((0.25, 0.5, fullness)))
+                most = int(space.get(name, 0) * chance.choice((0.25, 0.5, fullness)))
                 if most > 0 and chance.random() < (0.9 if name in ("cpu", "memory") else 0.4):
                     requests[name] = spelled(name, rounded(chance, name, most))
             pod = self._other(node, requests)
@@ -237,7 +237,7 @@ class Cluster:
                 pod["status"]["phase"] = "Running"
             if chance.random() < 0.1:
                 first = {"name": "first", "image": "example.com/a:1"}
-                first["resources"] = {"requests": {"cpu": spelled("cpu", room["cpu"] // 2)}}
+                first["resources"] = {"requests": {"cpu": spelled("cpu", space["cpu"] // 2)}}
                 pod["spec"]["initContainers"] = [first]
         assert "pods" in allocatable
 

@@ -138,7 +138,7 @@ class QueueDrawing:
 
     def _workloads(self, owner: str, pool: str, quota: dict[str, Object]) -> list[Object]:
         """Workloads that are within the nominal quota of their queue."""
-        chance, found = self.chance, []
+        chance, workloads = self.chance, []
         tolerations = [{"operator": "Exists"}]
         if owner == "ours" and self.case.policies:
             return []  # a LimitRange would refuse them
@@ -165,10 +165,10 @@ class QueueDrawing:
             place = self.case.namespaces[owner != "ours"]
             if "pods" in quota and int(quota["pods"]["nominalQuota"]) < 2:
                 continue
-            found.append(
+            workloads.append(
                 self._object("Workload", name, {"queueName": queue, "podSets": sets}, place)
             )
-        return found
+        return workloads
 
     def _object(self, kind: str, name: str, spec: Object, namespace: str = "") -> Object:
         """An object of Kueue; one without a namespace has the case's name in its own."""

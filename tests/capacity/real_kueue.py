@@ -88,13 +88,13 @@ class QueueScheduling(Scheduling):
             late = {name: n for name, n in wanted.items() if counts.get(name) != n}
             if time.monotonic() > end:
                 listed = self.server.ask("GET", f"/apis/{VERSION}/workloads")["items"]
-                told = [
+                conditions = [
                     (item["metadata"]["name"], condition["message"])
                     for item in listed
                     for condition in item.get("status", {}).get("conditions", ())
                     if condition["status"] == "False"
                 ]
-                raise AssertionError(f"Kueue does not admit workloads of {late}: {told}")
+                raise AssertionError(f"Kueue does not admit workloads of {late}: {conditions}")
             time.sleep(0.1)
 
     def _is_decided(self, pods: list[Object], refused: AbstractSet[str]) -> bool:

@@ -172,15 +172,15 @@ class Scheduling:
     def _read(self, cases: Sequence[Case]) -> list[Truth]:
         """The clusters of the cases as the API server shows them."""
         places = {name: case.namespace for case in cases for name in case.namespaces}
-        found: dict[str, dict[str, list[Object]]] = {}
+        items: dict[str, dict[str, list[Object]]] = {}
         for version, kind in self.kinds:
             listed = self.server.ask("GET", path_of({**named(kind, ""), "apiVersion": version}))
             for item in listed["items"]:
                 metadata = item["metadata"]
                 label = metadata.get("labels", {}).get(CASE)
                 place = places.get(metadata.get("namespace"), label)
-                found.setdefault(str(place), {}).setdefault(kind, []).append(item)
-        return [Truth(found.get(case.namespace, {})) for case in cases]
+                items.setdefault(str(place), {}).setdefault(kind, []).append(item)
+        return [Truth(items.get(case.namespace, {})) for case in cases]
 
     def _apply(self, case: Case, truth: Truth) -> None:
         """Creates the objects of the job that matter to a scheduler, in their order."""
@@ -236,17 +236,19 @@ class Scheduling:
         while time.monotonic() < end:
             queues = self._gauges("scheduler_pending_pods", "queue")
             items = self.server.ask("GET", "/api/v1/pods")["items"]
-            own = [pod for pod in items if pod["spec"]["schedulerName"] == "default-scheduler"]
-            waits = [pod for pod in own if "nodeName" not in pod["spec"]]
+            schedulable = [
+                pod for pod in items if pod["spec"]["schedulerName"] == "default-scheduler"
+            ]
+            waits = [pod for pod in schedulable if "nodeName" not in pod["spec"]]
             idle = queues.get("unschedulable", 0) + queues.get("gated", 0)
             rested = queues.get("active") == queues.get("backoff") == 0 and idle == len(waits)
             rested = rested and self._is_decided(items, refused)
             now = {pod["metadata"]["uid"]: pod["metadata"]["resourceVersion"] for pod in items}
             if rested and all(map(reason, waits)) and now == before:
-                found: dict[str, list[Object]] = {}
+                by_namespace: dict[str, list[Object]] = {}
                 for pod in items:
-                    found.setdefault(pod["metadata"]["namespace"], []).append(pod)
-                return found
+                    by_namespace.setdefault(pod["metadata"]["namespace"], []).append(pod)
+                return by_namespace
             before = now
             time.sleep(0.2)
         raise AssertionError(f"the scheduler does not come to rest: {queues}")

@@ -70,8 +70,8 @@ def test_kueue_may_prefer_another_flavor_to_borrowing():
     ]
 
     def cluster(choice):
-        own = {"metadata": {"name": "own"}, "spec": {**spec, "flavorFungibility": choice}}
-        return {"LocalQueue": [local], "ClusterQueue": [own, other], "ResourceFlavor": named}
+        queue = {"metadata": {"name": "own"}, "spec": {**spec, "flavorFungibility": choice}}
+        return {"LocalQueue": [local], "ClusterQueue": [queue, other], "ResourceFlavor": named}
 
     pods, nodes = [pod("p", cpu="2", labels=labels)], [node("a")]
     assert verdict(pods, nodes, **cluster({})) == "fits"

@@ -136,11 +136,11 @@ def cluster_with_nodes(control_plane, namespace):
     """Two nodes with four GPUs each, and a Pod that uses three of them."""
     names = [f"{namespace}-a", f"{namespace}-b"]
     for name in names:
-        own = node(name, gpus=4)
-        control_plane.ask("POST", "/api/v1/nodes", {"metadata": own["metadata"]})
+        declared = node(name, gpus=4)
+        control_plane.ask("POST", "/api/v1/nodes", {"metadata": declared["metadata"]})
         live = control_plane.ask("GET", f"/api/v1/nodes/{name}")
         control_plane.ask("PUT", f"/api/v1/nodes/{name}", {**live, "spec": {}})  # it is ready
-        control_plane.set_status(f"/api/v1/nodes/{name}", own["status"])
+        control_plane.set_status(f"/api/v1/nodes/{name}", declared["status"])
     busy = pod("busy", gpus=3, namespace=namespace, nodeName=names[0])
     control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/pods", busy)
     quota = {"metadata": {"name": "team"}, "spec": {"hard": {"requests.nvidia.com/gpu": "6"}}}

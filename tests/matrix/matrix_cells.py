@@ -109,8 +109,8 @@ def compiled(
         run=run,
     )
     options = Options(settings=settings, output=means.output)
-    given = map(_bare, documents(cell.kind)) if bare else documents(cell.kind)
-    return etcompile.compile(given, options)
+    inputs = map(_bare, documents(cell.kind)) if bare else documents(cell.kind)
+    return etcompile.compile(inputs, options)
 
 
 def _bare(document: Document) -> Document:

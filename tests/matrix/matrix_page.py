@@ -30,7 +30,7 @@ to something else with another setting is there with it.
 {quiet} cells compile without a diagnostic. The others compile too, those of
 Kueue with `--run`, and report:
 
-{told}
+{codes}
 ## Kinds and gang schedulers
 
 The kinds of objects that a scheduler gets besides labels and annotations of Pods. `--run`: refused
@@ -98,15 +98,15 @@ def page(
         releases: Of each kind that is not Kubernetes' own, whose definition it is held against.
     """
     lines = (
-        f"- {name}: {', '.join(f'`{one}`' for one in found) or 'none'}\n"
-        for name, found in without_namespace.items()
+        f"- {name}: {', '.join(f'`{one}`' for one in kinds) or 'none'}\n"
+        for name, kinds in without_namespace.items()
     )
     return _PAGE.format(
         count=f"{len(outcomes):,}",
         sizes=" x ".join(map(str, map(len, (PROFILES, KINDS, GANGS, SECRETS)))),
         kinds=_kinds(outcomes),
         quiet=f"{sum(not outcome.codes for outcome in outcomes.values()):,}",
-        told=_told(outcomes),
+        codes=_codes_table(outcomes),
         gangs=_kinds_by_gang(outcomes),
         secrets=_kinds_by_secret(outcomes),
         versions=_gangs_by_version(by_version),
@@ -134,7 +134,7 @@ def _kinds(outcomes: Mapping[Cell, Outcome]) -> str:
 # What is told -----------------------------------------------------------------------------------
 
 
-def _told(outcomes: Mapping[Cell, Outcome]) -> str:
+def _codes_table(outcomes: Mapping[Cell, Outcome]) -> str:
     codes = sorted({code for outcome in outcomes.values() for code in outcome.codes})
     rows = []
     for code in codes:
@@ -180,9 +180,9 @@ def _words(some: Collection[str], all_of: Iterable[str]) -> str:
 
 
 def _only(values: Iterable[str], what: str) -> str:
-    found = set(values)
-    assert len(found) == 1, f"{what} depends on more than its two options: {found}"
-    return found.pop()
+    distinct = set(values)
+    assert len(distinct) == 1, f"{what} depends on more than its two options: {distinct}"
+    return distinct.pop()
 
 
 def _kinds_by_gang(outcomes: Mapping[Cell, Outcome]) -> str:
@@ -208,14 +208,16 @@ def _kinds_by_gang(outcomes: Mapping[Cell, Outcome]) -> str:
         ]
         for kind in KINDS
     }
-    return _table(["kind", *GANGS], _alike(rows))
+    return _table(["kind", *GANGS], _merged_rows(rows))
 
 
 def _kinds_by_secret(outcomes: Mapping[Cell, Outcome]) -> str:
-    own = {"SSHKey", "ExternalSecret", "SealedSecret", "SecretProviderClass", "Secret"}
+    key_kinds = {"SSHKey", "ExternalSecret", "SealedSecret", "SecretProviderClass", "Secret"}
 
     def said(outcome: Outcome) -> str:
-        return "<br>".join(sorted(f"`{_short(o)}`" for o in outcome.kinds if _short(o) in own))
+        return "<br>".join(
+            sorted(f"`{_short(o)}`" for o in outcome.kinds if _short(o) in key_kinds)
+        )
 
     rows = {}
     for kind in KINDS:
@@ -227,7 +229,7 @@ def _kinds_by_secret(outcomes: Mapping[Cell, Outcome]) -> str:
             for secret in SECRETS
         ]
         rows[kind] = [cell or "-" for cell in cells]
-    return _table(["kind", *(f"`{secret}`" for secret in SECRETS)], _alike(rows))
+    return _table(["kind", *(f"`{secret}`" for secret in SECRETS)], _merged_rows(rows))
 
 
 def _gangs_by_version(by_version: Mapping[tuple[str, str], Outcome]) -> str:
@@ -236,8 +238,8 @@ def _gangs_by_version(by_version: Mapping[tuple[str, str], Outcome]) -> str:
     def said(gang: str, version: str) -> str:
         outcome = by_version[gang, version]
         if is_error(outcome.codes):
-            found = sorted(code.strip("!") for code in outcome.codes if code.endswith("!"))
-            return f"refused ({', '.join(found)})"
+            errors = sorted(code.strip("!") for code in outcome.codes if code.endswith("!"))
+            return f"refused ({', '.join(errors)})"
         kinds = sorted(one for one in outcome.kinds if _short(one) in ("PodGroup", "Workload"))
         return "<br>".join(f"`{one}`" for one in kinds) or "-"
 
@@ -253,23 +255,23 @@ def _gangs_by_version(by_version: Mapping[tuple[str, str], Outcome]) -> str:
     for place, gang in enumerate(GANGS):
         cells = [columns[span[0]][place] for span in spans]
         rows[gang] = [cells[0], *("the same" if b == a else b for a, b in pairwise(cells))]
-    return _table(["gang scheduler", *head], _alike(rows))
+    return _table(["gang scheduler", *head], _merged_rows(rows))
 
 
 def _by_profile(annotated: Mapping[str, Mapping[str, str]]) -> str:
     silent = {name for name in PROFILES if all(row[name] == "-" for row in annotated.values())}
     assert silent == {"plain", "flux", "kpt"}, "the page says that they are told nothing"
     assert all(row["argocd"] == row["argocd+flux"] for row in annotated.values())
-    told = ("argocd", "kapp")
-    rows = {kind: [row[name] for name in told] for kind, row in annotated.items()}
-    return _table(["object", *told], _alike(rows))
+    tools = ("argocd", "kapp")
+    rows = {kind: [row[name] for name in tools] for kind, row in annotated.items()}
+    return _table(["object", *tools], _merged_rows(rows))
 
 
 def _short(kind: str) -> str:
     return kind.partition(".")[0]
 
 
-def _alike(rows: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+def _merged_rows(rows: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
     """The rows, those that say the same as one."""
     for row in dict.fromkeys(map(tuple, rows.values())):
         names = [name for name, one in rows.items() if tuple(one) == row]

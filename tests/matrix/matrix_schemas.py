@@ -31,15 +31,15 @@ def faults(value: dict[str, Any], version: str) -> list[str]:
         value = {key: part for key, part in value.items() if key not in ("sops", "data")}
     name = value["metadata"].get("name")
     if validator is None:
-        found = kubernetes_schemas.faults(value, version)
+        problems = kubernetes_schemas.faults(value, version)
     elif validator.is_valid(value):
-        found = []
+        problems = []
     else:
-        found = [
+        problems = [
             f"{'.'.join(map(str, error.instance_path))}: {error.message}"
             for error in validator.iter_errors(value)
         ]
-    return [f"{value['kind']} {name}: {one}" for one in found]
+    return [f"{value['kind']} {name}: {one}" for one in problems]
 
 
 def of_others(value: dict[str, Any]) -> bool:
@@ -49,21 +49,21 @@ def of_others(value: dict[str, Any]) -> bool:
 
 def releases() -> dict[str, str]:
     """Of each kind that is not Kubernetes' own: the release whose definition is held against it."""
-    found = {}
+    versions = {}
     for path in DEFINITIONS:
         text = path.read_text("utf-8")
         definition = yaml.safe_load(text)["spec"]
         words = text.splitlines()[1].removeprefix("# of ").removeprefix("the Go module ").split()
-        found[f"{definition['names']['kind']}.{definition['group']}"] = " ".join(words[:2])
-    return found
+        versions[f"{definition['names']['kind']}.{definition['group']}"] = " ".join(words[:2])
+    return versions
 
 
 @functools.cache
 def _of_others() -> dict[tuple[str, str], jsonschema_rs.Validator]:
-    found = {
+    validators = {
         kind: jsonschema_rs.Draft202012Validator(schema)
         for kind, schema in structural_schemas(DEFINITIONS).items()
     }
     # What DLRover publishes of its kind says little; ours says all that its master reads.
-    own = jsonschema_rs.Draft202012Validator(bundled_schema(Path("ElasticJob.json")))
-    return {**found, ("elastic.iml.github.io/v1alpha1", "ElasticJob"): own}
+    elastic_job = jsonschema_rs.Draft202012Validator(bundled_schema(Path("ElasticJob.json")))
+    return {**validators, ("elastic.iml.github.io/v1alpha1", "ElasticJob"): elastic_job}

@@ -33,7 +33,7 @@ from matrix_cells import (
 from matrix_page import page
 from matrix_schemas import DEFINITIONS, faults, of_others, releases
 
-from definitions import CRDS, asked_until_served, install
+from definitions import CRDS, ask_until_served, install
 from etcompile import Compilation
 from etcompile.check.kubernetes import versions
 from etcompile.model import GANGS
@@ -52,30 +52,34 @@ ALL = pytest.param("all", marks=pytest.mark.programs)  # a minute
 
 
 @pytest.fixture(scope="module", params=["threes", ALL])
-def found(request: pytest.FixtureRequest, means: Means) -> tuple[dict[Cell, Outcome], list[str]]:
+def compiled_cells(
+    request: pytest.FixtureRequest, means: Means
+) -> tuple[dict[Cell, Outcome], list[str]]:
     """What each cell comes to, and what schemas have against its objects."""
     outcomes, wrong = {}, []
     for cell in every_cell() if request.param == "all" else cells_of_threes():
-        made = compiled(cell, means)
-        told, with_run = codes(made), None
-        if is_error(told):
-            made = compiled(cell, means, run=RUN)
-            with_run = codes(made)
-        wrong += [f"{cell}: {one}" for value in one_of_each(made) for one in faults(value, "1.37")]
-        outcomes[cell] = outcome(made, told, with_run)
+        compilation = compiled(cell, means)
+        reported, with_run = codes(compilation), None
+        if is_error(reported):
+            compilation = compiled(cell, means, run=RUN)
+            with_run = codes(compilation)
+        wrong += [
+            f"{cell}: {one}" for value in one_of_each(compilation) for one in faults(value, "1.37")
+        ]
+        outcomes[cell] = outcome(compilation, reported, with_run)
     return outcomes, wrong
 
 
 def outcome(
-    made: Compilation, told: frozenset[str], with_run: frozenset[str] | None = None
+    compilation: Compilation, reported: frozenset[str], with_run: frozenset[str] | None = None
 ) -> Outcome:
     kinds, pods, minimum = set(), 0, None
-    for value in made.in_order():
+    for value in compilation.in_order():
         kinds.add(kind_of(value))
         pods += value["kind"] in ("Pod", "Job")
         if value["kind"] == "PodGroup":
             minimum = value["spec"].get("minMember", minimum)
-    return Outcome(told, with_run, frozenset(kinds), pods, minimum)
+    return Outcome(reported, with_run, frozenset(kinds), pods, minimum)
 
 
 def test_any_options_of_three_dimensions_meet() -> None:
@@ -86,8 +90,8 @@ def test_any_options_of_three_dimensions_meet() -> None:
     assert met(cells_of_threes()) == met(every_cell())
 
 
-def test_every_cell_compiles_as_it_is_or_as_a_run(found: Any) -> None:
-    outcomes, _ = found
+def test_every_cell_compiles_as_it_is_or_as_a_run(compiled_cells: Any) -> None:
+    outcomes, _ = compiled_cells
     size = len(KINDS) * len(GANGS) * len(SECRETS)
     assert len(outcomes) in (size, size * len(PROFILES))
     assert [cell for cell, outcome in outcomes.items() if outcome.refused] == []
@@ -95,12 +99,12 @@ def test_every_cell_compiles_as_it_is_or_as_a_run(found: Any) -> None:
     assert refused == {"kueue"}
 
 
-def test_every_object_of_every_cell_passes_its_schema(found: Any) -> None:
-    assert found[1] == []
+def test_every_object_of_every_cell_passes_its_schema(compiled_cells: Any) -> None:
+    assert compiled_cells[1] == []
 
 
-def test_a_gang_and_a_key_pair_do_not_change_what_the_other_brings(found: Any) -> None:
-    outcomes, _ = found
+def test_a_gang_and_a_key_pair_do_not_change_what_the_other_brings(compiled_cells: Any) -> None:
+    outcomes, _ = compiled_cells
     # Whatever the profile is: of three options one may have another than its neighbour.
     kinds = {(cell.kind, cell.gang, cell.secret): one.kinds for cell, one in outcomes.items()}
     for cell, outcome in outcomes.items():
@@ -139,12 +143,12 @@ def test_every_pair_of_options_passes_the_schemas_of_old_and_new_kubernetes(
     means: Means, version: str
 ) -> None:
     for cell in pairs():
-        made = compiled(cell, means, version=version, run=RUN)
+        compilation = compiled(cell, means, version=version, run=RUN)
         if cell.gang == "native" and version != "1.37":
-            assert {code for code in codes(made) if code.endswith("!")} == {"ET2087!"}
+            assert {code for code in codes(compilation) if code.endswith("!")} == {"ET2087!"}
             continue
-        assert made.ok, (cell, made.diagnostics)
-        for value in made.in_order():
+        assert compilation.ok, (cell, compilation.diagnostics)
+        for value in compilation.in_order():
             assert faults(dict(value), version) == [], cell
 
 
@@ -152,19 +156,19 @@ def test_every_pair_of_options_passes_the_schemas_of_old_and_new_kubernetes(
 def test_a_profile_says_the_same_of_a_jobs_own_objects_whatever_else_is_chosen(
     means: Means, profile: str
 ) -> None:
-    def told(gang: str, secret: str) -> dict[tuple[str, str], dict[str, str]]:
-        made = compiled(Cell(profile, "TrainingJob", gang, secret), means, run=RUN)
-        return {(o["kind"], o["metadata"]["name"]): of_tools(o) for o in made.in_order()}
+    def annotations_of(gang: str, secret: str) -> dict[tuple[str, str], dict[str, str]]:
+        compilation = compiled(Cell(profile, "TrainingJob", gang, secret), means, run=RUN)
+        return {(o["kind"], o["metadata"]["name"]): of_tools(o) for o in compilation.in_order()}
 
-    first = told("none", "runtime")
+    first = annotations_of("none", "runtime")
     for gang, secret in itertools.product(GANGS, SECRETS):
-        found = told(gang, secret)
+        other = annotations_of(gang, secret)
         for key, before in first.items():
             # A Pod of a gang must not wait for another to run: they start together.
-            own = {
+            job_objects = {
                 k: v for k, v in before.items() if gang == "none" or not k.endswith("depends-on")
             }
-            assert found[key] == own, (gang, secret, key)
+            assert other[key] == job_objects, (gang, secret, key)
 
 
 def test_where_the_keys_come_from_changes_nothing_in_a_job_without_any(means: Means) -> None:
@@ -174,8 +178,11 @@ def test_where_the_keys_come_from_changes_nothing_in_a_job_without_any(means: Me
         if any(map(mounts_keys, before)):
             continue
         for secret in SECRETS:
-            made = compiled(first._replace(secret=secret), means)
-            assert [without_settings(value) for value in made.in_order()] == before, (kind, secret)
+            compilation = compiled(first._replace(secret=secret), means)
+            assert [without_settings(value) for value in compilation.in_order()] == before, (
+                kind,
+                secret,
+            )
 
 
 def mounts_keys(value: Any) -> bool:
@@ -197,11 +204,11 @@ def test_the_schema_of_an_object_of_others_refuses_a_field_that_it_lacks(
 ) -> None:
     definition = yaml.safe_load(path.read_text())["spec"]
     kind = f"{definition['names']['kind']}.{definition['group']}"
-    made = (
+    compilations = (
         compiled(FIRST._replace(gang=gang, secret=secret), means, run=RUN)
         for gang, secret in itertools.zip_longest(GANGS, SECRETS, fillvalue="none")
     )
-    value = next(dict(v) for one in made for v in one.in_order() if kind_of(v) == kind)
+    value = next(dict(v) for one in compilations for v in one.in_order() if kind_of(v) == kind)
     assert faults(value, "1.37") == []
     assert faults({**value, "spec": {**value["spec"], "sizes": 1}}, "1.37") != []
 
@@ -215,11 +222,11 @@ def test_kubernetes_schema_refuses_a_field_that_a_version_lacks(means: Means) ->
 # The page ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("found", [ALL], indirect=True)
+@pytest.mark.parametrize("compiled_cells", [ALL], indirect=True)
 def test_the_page_is_what_the_compiler_does(
-    found: Any, means: Means, request: pytest.FixtureRequest
+    compiled_cells: Any, means: Means, request: pytest.FixtureRequest
 ) -> None:
-    outcomes, _ = found
+    outcomes, _ = compiled_cells
     text = page(outcomes, by_version(means), without_namespace(means), annotated(means), releases())
     if request.config.getoption("--update-goldens"):
         PAGE.write_text(text, "utf-8")
@@ -227,12 +234,12 @@ def test_the_page_is_what_the_compiler_does(
 
 
 def by_version(means: Means) -> dict[tuple[str, str], Outcome]:
-    made = {}
+    outcomes = {}
     for gang, version in itertools.product(GANGS, versions()):
         one = compiled(FIRST._replace(gang=gang), means, version=version, run=RUN)
         kinds = frozenset(f"{v['kind']}.{v['apiVersion']}" for v in one.in_order())
-        made[gang, version] = outcome(one, codes(one))._replace(kinds=kinds)
-    return made
+        outcomes[gang, version] = outcome(one, codes(one))._replace(kinds=kinds)
+    return outcomes
 
 
 def without_namespace(means: Means) -> dict[str, list[str]]:
@@ -286,16 +293,16 @@ def test_a_real_api_server_takes_the_objects_that_bring_keys(
 ) -> None:
     """With the third parties' definitions installed, and unknown fields refused."""
     install(control_plane, sorted((CRDS / "secrets").glob("*.yaml")))
-    taken = set()
+    kinds = set()
     for kind, secret in itertools.product(("TrainingJob", "MPIJob v2beta1"), SECRETS):
         for value in compiled(FIRST._replace(kind=kind, secret=secret), means).in_order():
             if of_others(value):
                 placed = {**value, "metadata": {**value["metadata"], "namespace": namespace}}
                 plural = f"{value['kind'].lower()}s".replace("classs", "classes")
                 url = f"/apis/{value['apiVersion']}/namespaces/{namespace}/{plural}"
-                made = asked_until_served(
+                created = ask_until_served(
                     control_plane, f"{url}?dryRun=All&fieldValidation=Strict", placed
                 )
-                assert made["kind"] == value["kind"]
-                taken.add(value["kind"])
-    assert taken == {"SSHKey", "ExternalSecret", "SealedSecret", "SecretProviderClass"}
+                assert created["kind"] == value["kind"]
+                kinds.add(value["kind"])
+    assert kinds == {"SSHKey", "ExternalSecret", "SealedSecret", "SecretProviderClass"}

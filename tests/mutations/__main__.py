@@ -32,24 +32,24 @@ def run(data: bytes, number: int) -> None:
         for _ in answer(resource_list(data), Options()).texts():
             pass  # written as it comes, as the program does
         return
-    found = compile("-", stdin=io.BytesIO(data))
-    _ = [*map(str, found.diagnostics)]
-    for _ in emit.blocks(found.in_order(), found.sources):
+    compilation = compile("-", stdin=io.BytesIO(data))
+    _ = [*map(str, compilation.diagnostics)]
+    for _ in emit.blocks(compilation.in_order(), compilation.sources):
         pass
 
 
 def main(first: int, last: int, folders: list[Path]) -> None:
     whole = texts(folders)
-    made = Recombination(33, whole)
+    recombination = Recombination(33, whole)
     start, scratch = Path.cwd(), Path(tempfile.mkdtemp())
     os.environ |= {"KUBECONFIG": str(scratch / "none"), "HOME": str(scratch)}
-    lines = Invocations(33, made, whole, scratch)
+    lines = Invocations(33, recombination, whole, scratch)
     signal.signal(signal.SIGPROF, signal.default_int_handler)  # by its own time, on a busy machine
     counts = dict.fromkeys(("inputs", "command lines", "tracebacks", "slow", "large"), 0)
     slowest = largest = (0.0, -1)
     for number in range(first, last):
         is_line = number % 5 == 0
-        data = b"" if is_line else made.input(number)
+        data = b"" if is_line else recombination.input(number)
         if len(data) > LARGEST:
             continue
         counts["command lines" if is_line else "inputs"] += 1
@@ -95,8 +95,8 @@ def main(first: int, last: int, folders: list[Path]) -> None:
 
 def _memory(what: str) -> float:
     """Megabytes of this process."""
-    found = re.search(rf"{what}:\s*(\d+)", Path("/proc/self/status").read_text())
-    return int(found[1]) / 1024 if found else 0.0
+    match = re.search(rf"{what}:\s*(\d+)", Path("/proc/self/status").read_text())
+    return int(match[1]) / 1024 if match else 0.0
 
 
 if __name__ == "__main__":

@@ -71,10 +71,10 @@ class Cluster:
             value: An object, of a kind that is served.
             lenient: Whether a Pod may name a priority that its PriorityClass does not have.
         """
-        asked = json.dumps(value), lenient
-        if asked not in self._answers:
-            self._answers[asked] = self._refusal(value, *asked)
-        return self._answers[asked]
+        reported = json.dumps(value), lenient
+        if reported not in self._answers:
+            self._answers[reported] = self._refusal(value, *reported)
+        return self._answers[reported]
 
     def apply_refusal(self, value: Mapping[str, Any]) -> str:
         """Why an object that may be created may not be applied; nothing if it may.
@@ -85,18 +85,20 @@ class Cluster:
             value: An object, of a kind that is served, which `refusal` has nothing against.
         """
         name = value["metadata"].get("name")
-        found = self._resources[f"{value['apiVersion']}/{value['kind']}"]
-        if found is None or not isinstance(name, str):
+        request = self._resources[f"{value['apiVersion']}/{value['kind']}"]
+        if request is None or not isinstance(name, str):
             return ""
-        path = found[0].format(urllib.parse.quote(value["metadata"].get("namespace") or "default"))
+        path = request[0].format(
+            urllib.parse.quote(value["metadata"].get("namespace") or "default")
+        )
         path += f"/{urllib.parse.quote(name, safe='')}?dryRun=All&force=true&fieldManager=mutations"
         code, message = self._post(path, json.dumps(value), "PATCH", "application/apply-patch+yaml")
         return "" if code < 300 else message or f"code {code}"
 
     def _refusal(self, value: Mapping[str, Any], sent: str, lenient: bool) -> str:
-        found = self._resources[f"{value['apiVersion']}/{value['kind']}"]
-        assert found
-        path, namespaced = found
+        resource = self._resources[f"{value['apiVersion']}/{value['kind']}"]
+        assert resource
+        path, namespaced = resource
         metadata = value.get("metadata")
         space = (metadata.get("namespace") if isinstance(metadata, dict) else None) or "default"
         if namespaced:
@@ -122,8 +124,8 @@ class Cluster:
     def _supplied(self, message: str) -> bool:
         """Whether what was missed could be made."""
         for pattern, path, fields in _MISSED:
-            if found := re.search(pattern, message):
-                named = found.groupdict()
+            if match := re.search(pattern, message):
+                named = match.groupdict()
                 labels = {"labels": fields["labels"]} if "labels" in fields else {}
                 others = {key: value for key, value in fields.items() if key != "labels"}
                 body = {"metadata": {"name": named["name"], **labels}, **others}

@@ -43,7 +43,7 @@ class Verdict(Struct, frozen=True):
 
     accepted: bool
     codes: frozenset[str] = frozenset()
-    told: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     comparable: bool = True
 
@@ -70,10 +70,10 @@ def verdict(documents: Documents, cluster: Cluster) -> Verdict:
         documents: The input.
         cluster: Asks the server.
     """
-    made = compiled(documents)
-    if made.ok:
-        return Verdict(accepted=True, refusals=tuple(_refusals(made.objects, cluster)))
-    errors = [one for one in made.diagnostics if one.severity is Severity.ERROR]
+    compilation = compiled(documents)
+    if compilation.ok:
+        return Verdict(accepted=True, refusals=tuple(_refusals(compilation.objects, cluster)))
+    errors = [one for one in compilation.diagnostics if one.severity is Severity.ERROR]
     by_hand = list(_by_hand(documents))
     refusals = [*_refusals(by_hand, cluster, lenient=False)]
     if not refusals:
@@ -82,7 +82,7 @@ def verdict(documents: Documents, cluster: Cluster) -> Verdict:
     return Verdict(
         accepted=False,
         codes=frozenset(one.code for one in errors),
-        told=tuple(f"{one.code} {one.message}" for one in errors),
+        reported=tuple(f"{one.code} {one.message}" for one in errors),
         refusals=tuple(refusals),
         comparable=all(cluster.serves(one) and _is_named(one) for one in by_hand)
         and not all(_OF_A_CONTROLLER in one.message for one in errors)

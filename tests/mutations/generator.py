@@ -74,10 +74,12 @@ def _schema_of(schema: dict[str, Any] | None, key: Any) -> dict[str, Any] | None
     if schema is None:
         return None
     _, schema = values.resolved(schema)
-    found = schema.get("properties", {}).get(key)
-    if found is None:
-        found = schema.get("items") if isinstance(key, int) else schema.get("additionalProperties")
-    return found if isinstance(found, dict) else None
+    sub_schema = schema.get("properties", {}).get(key)
+    if sub_schema is None:
+        sub_schema = (
+            schema.get("items") if isinstance(key, int) else schema.get("additionalProperties")
+        )
+    return sub_schema if isinstance(sub_schema, dict) else None
 
 
 def _replace(rng: random.Random, places: list[Place], seen: list[Any]) -> None:

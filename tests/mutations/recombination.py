@@ -46,10 +46,10 @@ class Recombination:
             (_lines, _breaks, self._grafted, self._odd, self._with_runtime, _bytes),
             (2, 2, 5, 3, 2, 1),
         )[0]
-        made = operator(rng, self._text(rng), self._text(rng))
+        text = operator(rng, self._text(rng), self._text(rng))
         if rng.random() < 0.1:
-            made = _breaks(rng, made, "")
-        return made.encode("utf-8", "surrogatepass")
+            text = _breaks(rng, text, "")
+        return text.encode("utf-8", "surrogatepass")
 
     def _text(self, rng: random.Random) -> str:
         return rng.choice(self._texts)
@@ -58,10 +58,10 @@ class Recombination:
         key = hash(text)
         if key not in self._values:
             try:
-                found = [one for one in yaml.safe_load_all(text) if isinstance(one, dict)]
+                documents = [one for one in yaml.safe_load_all(text) if isinstance(one, dict)]
             except (yaml.YAMLError, ValueError):
-                found = []
-            self._values[key] = found
+                documents = []
+            self._values[key] = documents
         return copy.deepcopy(self._values[key])
 
     def _grafted(self, rng: random.Random, text: str, other: str) -> str:
@@ -73,8 +73,8 @@ class Recombination:
             if not here or not there:
                 break
             source = rng.choice(there)
-            alike = [path for path in here if path[-1:] == source[-1:]]
-            target = rng.choice(alike if alike and rng.random() < 0.7 else here)
+            similar = [path for path in here if path[-1:] == source[-1:]]
+            target = rng.choice(similar if similar and rng.random() < 0.7 else here)
             put(ours, target, copy.deepcopy(_at(theirs, source)))
             here = list(paths(ours))
         if rng.random() < 0.3:
@@ -90,9 +90,9 @@ class Recombination:
         for value, others in ((job, jobs), (runtime, runtimes), (runtime, runtimes)):
             places, more = list(paths(value)), rng.choice(others)
             source = rng.choice(list(paths(more)))
-            alike = [path for path in places if path[-1:] == source[-1:]]
-            if rng.random() < 0.7 and alike:
-                put(value, rng.choice(alike), copy.deepcopy(_at(more, source)))
+            similar = [path for path in places if path[-1:] == source[-1:]]
+            if rng.random() < 0.7 and similar:
+                put(value, rng.choice(similar), copy.deepcopy(_at(more, source)))
             elif rng.random() < 0.5:
                 put(value, rng.choice(places), copy.deepcopy(rng.choice(ODD[:-3])))
         if isinstance(spec := job.get("spec"), dict) and isinstance(runtime.get("metadata"), dict):
@@ -102,8 +102,8 @@ class Recombination:
     def _of(self, kind: str) -> list[dict[str, Any]]:
         if kind not in self._kinds:
             texts = [text for text in self._texts if kind in text]
-            found = [one for text in texts for one in self._parsed(text)]
-            self._kinds[kind] = [one for one in found if str(one.get("kind")).endswith(kind)]
+            documents = [one for text in texts for one in self._parsed(text)]
+            self._kinds[kind] = [one for one in documents if str(one.get("kind")).endswith(kind)]
         return self._kinds[kind]
 
     def _odd(self, rng: random.Random, text: str, other: str) -> str:

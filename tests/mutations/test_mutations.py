@@ -22,17 +22,17 @@ SEED = int(os.environ.get("ETCOMPILE_MUTATIONS_SEED", "14"))
 
 @pytest.fixture(scope="module")
 def cluster(control_plane) -> Iterator[Cluster]:
-    made = Cluster(control_plane)
-    yield made
-    made.close()
+    started = Cluster(control_plane)
+    yield started
+    started.close()
 
 
 def test_what_the_generator_starts_from_is_accepted_by_both(cluster):
     wrong = []
     for documents in corpus.inputs():
-        found = verdict(documents, cluster)
-        if not found.accepted or found.refusals:
-            wrong.append((documents[0]["kind"], found.told, found.refusals))
+        result = verdict(documents, cluster)
+        if not result.accepted or result.refusals:
+            wrong.append((documents[0]["kind"], result.reported, result.refusals))
     assert wrong == []
 
 
@@ -57,15 +57,15 @@ def test_accepted_inputs_are_taken_by_the_server_and_refused_ones_are_not(cluste
         if accepted["jobs"] == ACCEPTED:
             break
         documents = generator.input(number)
-        found = verdict(documents, cluster)
+        result = verdict(documents, cluster)
         sort = "jobs" if any(map(is_job, documents)) else "others"
-        accepted[sort] += found.accepted
-        if found.accepted and found.refusals:
-            missed[sort].append((number, *found.refusals))
-        elif found.codes and found.codes <= KUBERNETES_CODES and found.comparable:
+        accepted[sort] += result.accepted
+        if result.accepted and result.refusals:
+            missed[sort].append((number, *result.refusals))
+        elif result.codes and result.codes <= KUBERNETES_CODES and result.comparable:
             compared += 1
-            if not found.refusals:
-                unjust.append((number, *found.told))
+            if not result.refusals:
+                unjust.append((number, *result.reported))
     for sort, wrong in missed.items():
         print(f"{len(wrong)} of {accepted[sort]} accepted {sort} missed", *wrong, sep="\n  ")
     print(f"{len(unjust)} of {compared} unjust", *unjust, sep="\n  ")

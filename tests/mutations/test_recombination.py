@@ -22,15 +22,15 @@ SEED = 33
 
 
 def test_no_recombined_input_ends_in_a_traceback():
-    made = Recombination(SEED, texts([ROOT / "examples", ROOT / "tests" / "oracle"]))
+    recombination = Recombination(SEED, texts([ROOT / "examples", ROOT / "tests" / "oracle"]))
     for number in range(100):
-        run(made.input(number), number)
+        run(recombination.input(number), number)
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r", "\r\n", "\x85", "\u2028", "\u2029"])
 def test_comments_before_a_broken_text_are_read_in_linear_time(newline):
-    found = compile("-", stdin=io.BytesIO(("#" + newline).encode() * 3000 + b"a: ["))
-    assert [one.code for one in found.diagnostics] == ["ET1005"]
+    compilation = compile("-", stdin=io.BytesIO(("#" + newline).encode() * 3000 + b"a: ["))
+    assert [one.code for one in compilation.diagnostics] == ["ET1005"]
 
 
 JOB = """\
@@ -70,13 +70,13 @@ def test_a_trainjob_with_a_broken_runtime_is_refused(case):
 
 @pytest.mark.parametrize("field", ["overlays", "runtimes", "ignore", "inputs", "settings"])
 def test_null_in_the_configuration_of_a_function_is_nothing(field):
-    given = answer(
+    answered = answer(
         b"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: []\nfunctionConfig:\n"
         b"  {apiVersion: etcompile.dev/v1alpha1, kind: EtcompileTransformer, metadata: {name: x},"
         b" spec: {" + field.encode() + b": null}}\n",
         Options(),
     )
-    assert "".join(given.texts())
+    assert "".join(answered.texts())
 
 
 SECRET = """\
@@ -94,9 +94,9 @@ data:
 
 @pytest.mark.parametrize("text", [SECRET, "\ufeff" + SECRET.replace("\n", "\r\n")])
 def test_no_value_of_a_secret_is_quoted_whatever_its_key(text):
-    found = compile("-", stdin=io.BytesIO(text.encode()))
-    shown = repr(found.diagnostics)
-    assert len(found.diagnostics) >= 4
+    compilation = compile("-", stdin=io.BytesIO(text.encode()))
+    shown = repr(compilation.diagnostics)
+    assert len(compilation.diagnostics) >= 4
     assert "s3cr3t" not in shown
     assert "12345678" not in shown
 
@@ -122,9 +122,9 @@ def test_a_refused_list_does_not_print_the_private_key_that_came_in():
         "- {apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: a}}\n"
         f'- {{apiVersion: v1, kind: ConfigMap, metadata: {{name: b}}, data: {{k: "{key}"}}}}\n'
     )
-    given = answer(data.encode(), Options())
-    assert given.refused
-    assert "MIIEow" not in "".join(given.texts())
+    answered = answer(data.encode(), Options())
+    assert answered.refused
+    assert "MIIEow" not in "".join(answered.texts())
 
 
 @pytest.mark.parametrize(
@@ -168,5 +168,7 @@ def test_a_correction_leaves_no_other_error_in_its_place(tmp_path):
 
 def errors(file):
     """The messages of the errors of a file, each with its line."""
-    found = compile(file).diagnostics
-    return {one.message: one.location and one.location.line for one in found if has_errors([one])}
+    diagnostics = compile(file).diagnostics
+    return {
+        one.message: one.location and one.location.line for one in diagnostics if has_errors([one])
+    }

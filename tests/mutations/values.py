@@ -201,7 +201,7 @@ def _mapping(
     rng: random.Random, schema: dict[str, Any], field: str, seen: list[Any], depth: int
 ) -> dict[str, Any]:
     inner = schema.get("additionalProperties")
-    made = {}
+    mapping = {}
     for _ in range(rng.choice((0, 1, 1, 2))):
         if field in ("limits", "requests", "hard", "capacity", "max", "min", "default"):
             key = rng.choice(("cpu", "memory", "nvidia.com/gpu", "ephemeral-storage", "storage",
@@ -211,8 +211,8 @@ def _mapping(
                 ("a", "app", "example.com/a", "a b", "", "a" * 64, "A.b", rng.choice(TEXTS))
             )
         item = value(rng, inner, field, seen, depth + 1) if isinstance(inner, dict) else "x"
-        made[key] = item
-    return made
+        mapping[key] = item
+    return mapping
 
 
 def _leaf(rng: random.Random, schema: dict[str, Any], field: str, seen: list[Any]) -> Any:

@@ -40,9 +40,9 @@ def reading(how: str, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("how", [*SOURCES, *VARIABLES])
 def test_a_config_map_of_the_user_keeps_its_name(how: str) -> None:
     """The Training Operator creates no `J-config` for a TFJob, so the name is the user's."""
-    made = by_name(compiled(config("mnist-config"), reading(how, "mnist-config")))
-    assert made["ConfigMap", "mnist-config"]["data"] == {"a": "b"}
-    assert ("ConfigMap", "mnist-etcompile") in made
+    objects = by_name(compiled(config("mnist-config"), reading(how, "mnist-config")))
+    assert objects["ConfigMap", "mnist-config"]["data"] == {"a": "b"}
+    assert ("ConfigMap", "mnist-etcompile") in objects
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -65,6 +65,6 @@ def test_an_object_of_the_input_with_a_name_of_ours_is_an_error(name: str) -> No
 
 
 def test_where_the_operator_creates_the_config_map_its_name_stays() -> None:
-    made = by_name(compiled(training_job()))
-    assert ("ConfigMap", config_name("mnist", of_operator=True)) in made
-    assert ("ConfigMap", config_name("mnist")) not in made
+    objects = by_name(compiled(training_job()))
+    assert ("ConfigMap", config_name("mnist", of_operator=True)) in objects
+    assert ("ConfigMap", config_name("mnist")) not in objects

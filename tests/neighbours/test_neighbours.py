@@ -164,9 +164,9 @@ def test_a_wave_of_many_digits_is_no_wave() -> None:
 
 
 def test_the_namespace_option_hides_no_clash() -> None:
-    taken = config()
-    taken["metadata"]["name"] = "mnist-config"
-    assert errors(training_job(), taken, namespace="ml") == ["ET4005"]
+    existing = config()
+    existing["metadata"]["name"] = "mnist-config"
+    assert errors(training_job(), existing, namespace="ml") == ["ET4005"]
     named = config()
     named["metadata"]["namespace"] = "ml"
     assert errors(config(), named, namespace="ml") == ["ET1018"]
@@ -198,9 +198,9 @@ def test_another_version_of_a_known_kind_is_an_error_that_names_the_right_one() 
 @pytest.mark.parametrize(("kind", "code"), [("Notebook", "ET4003"), ("PytorchJobs", "ET2013")])
 def test_kinds_of_other_programs_in_the_group_of_jobs_pass_through(kind: str, code: str) -> None:
     value = {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "n"}}
-    found = etcompile.compile([value, training_job()])
-    assert code in {one.code for one in found.diagnostics}
-    assert found.ok == (value in [*found.objects]) == (code == "ET4003")
+    compilation = etcompile.compile([value, training_job()])
+    assert code in {one.code for one in compilation.diagnostics}
+    assert compilation.ok == (value in [*compilation.objects]) == (code == "ET4003")
 
 
 @pytest.mark.parametrize(
@@ -209,10 +209,10 @@ def test_kinds_of_other_programs_in_the_group_of_jobs_pass_through(kind: str, co
 )
 def test_later_kind_of_a_known_group_passes_and_names_its_operator(version):
     value = {"apiVersion": version, "kind": "OptimizationJob", "metadata": {"name": "n"}}
-    found = etcompile.compile([value, training_job()])
-    assert found.ok
-    assert value in [*found.objects]
-    [warning] = [one for one in found.diagnostics if one.code == "ET4003"]
+    compilation = etcompile.compile([value, training_job()])
+    assert compilation.ok
+    assert value in [*compilation.objects]
+    [warning] = [one for one in compilation.diagnostics if one.code == "ET4003"]
     assert "operator" in warning.hint
 
 
@@ -265,8 +265,8 @@ def host_warnings(text: str, *others, kind: str = "MPIJob"):
             }
         },
     }
-    found = etcompile.compile([value, *others]).diagnostics
-    return [(one.message, one.hint) for one in found if one.code == "ET4023"]
+    diagnostics = etcompile.compile([value, *others]).diagnostics
+    return [(one.message, one.hint) for one in diagnostics if one.code == "ET4023"]
 
 
 def test_host_name_of_another_version_of_the_operator_is_corrected():

@@ -57,16 +57,16 @@ def test_a_node_selector_without_a_value_asks_for_an_empty_one() -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("fields", OBJECTS)
 def test_an_object_comes_to_the_same_as_what_was_written(control_plane, fields) -> None:
-    (made,) = compiled(written(fields), allow_plain_secrets=True).objects
+    (rendered,) = compiled(written(fields), allow_plain_secrets=True).objects
     with connect(kubeconfig=control_plane.kubeconfig()) as cluster:
-        assert stored(cluster, made) == stored(cluster, written(fields))
+        assert stored(cluster, rendered) == stored(cluster, written(fields))
 
 
 def stored(cluster: Cluster, value: Any) -> dict[str, Any]:
     """What the API server makes of an object, without what differs every time."""
-    made = cluster.create(value, dry_run=True)
+    created = cluster.create(value, dry_run=True)
     for field in ("uid", "creationTimestamp", "managedFields"):
-        made["metadata"].pop(field, None)
+        created["metadata"].pop(field, None)
     if value["kind"] == "Service":
-        made["spec"].pop("clusterIP"), made["spec"].pop("clusterIPs")
-    return made
+        created["spec"].pop("clusterIP"), created["spec"].pop("clusterIPs")
+    return created

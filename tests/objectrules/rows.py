@@ -36,22 +36,22 @@ class Row(Struct, frozen=True):
 
     def is_broken_in(self, value: dict[str, Any], minor: int) -> bool:
         """Whether the engine says of an object what the row says."""
-        found = (problem.rule for problem in problems(value, minor))
-        return any(rule.message == self.row["message"] for rule in found)
+        broken = (problem.rule for problem in problems(value, minor))
+        return any(rule.message == self.row["message"] for rule in broken)
 
 
 def problems(value: dict[str, Any], minor: int) -> list[Problem]:
     """All that the rules have against an object and the Pod templates in it."""
-    found = [*object_problems(value, minor)]
+    all_problems = [*object_problems(value, minor)]
     if value["kind"] == "Pod":
-        found += pod_problems(Subject(value, minor))
+        all_problems += pod_problems(Subject(value, minor))
     for path in templates_of(value):
         template = value
         for step in path:
             template = template.get(step) if isinstance(template, dict) else None
         if isinstance(template, dict):
-            found += pod_problems(Subject(template, minor, pod=False))
-    return found
+            all_problems += pod_problems(Subject(template, minor, pod=False))
+    return all_problems
 
 
 def rows() -> Iterator[Row]:

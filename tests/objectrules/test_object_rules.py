@@ -8,12 +8,12 @@ from etcompile.k8s.validation import object_problems
 from objectrules.rows import problems, rows
 
 
-def told(text: str, **options) -> list[str]:
+def messages(text: str, **options) -> list[str]:
     """The errors of a text, each with its line."""
-    made = etcompile.compile(
+    compilation = etcompile.compile(
         list(yaml.safe_load_all(text)), etcompile.Options(allow_plain_secrets=True, **options)
     )
-    return [one.message for one in made.diagnostics if one.severity.name == "ERROR"]
+    return [one.message for one in compilation.diagnostics if one.severity.name == "ERROR"]
 
 
 def test_a_config_map_above_one_mebibyte_is_refused():
@@ -27,10 +27,10 @@ def test_a_config_map_above_one_mebibyte_is_refused():
 
 @pytest.mark.parametrize("name", [False, 0, 1.5])
 def test_a_name_that_yaml_reads_as_something_else_is_one_error(name):
-    made = etcompile.compile(
+    compilation = etcompile.compile(
         [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}]
     )
-    assert [(one.message.split(", not")[0], one.hint) for one in made.diagnostics] == [
+    assert [(one.message.split(", not")[0], one.hint) for one in compilation.diagnostics] == [
         ("metadata.name: must be text", "put it in quotes")
     ]
 
@@ -38,8 +38,8 @@ def test_a_name_that_yaml_reads_as_something_else_is_one_error(name):
 @pytest.mark.parametrize("field", ["name", "generateName", "namespace"])
 def test_names_of_any_object_are_text(field):
     metadata = {"name": "a", field: {"a": "b"}}
-    made = etcompile.compile([{"apiVersion": "x.y/v1", "kind": "Foo", "metadata": metadata}])
-    assert made.diagnostics[0].message == f"metadata.{field}: must be text, not a mapping"
+    compilation = etcompile.compile([{"apiVersion": "x.y/v1", "kind": "Foo", "metadata": metadata}])
+    assert compilation.diagnostics[0].message == f"metadata.{field}: must be text, not a mapping"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ spec:
 
 
 def test_all_problems_of_a_job_and_of_its_template_are_reported_at_once():
-    assert told(JOB) == [
+    assert messages(JOB) == [
         "spec.template.spec.restartPolicy: restartPolicy must be OnFailure or Never, not 'Always'",
         "spec.template.spec.containers[0].name: 'My_Main' is not a DNS label",
         f"{PORT}: must be between 1 and 65535, not 70000",
@@ -98,8 +98,8 @@ def test_what_only_passes_through_is_left_to_the_api_server_beyond_its_schema():
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Never"}}
     spec = {"selector": {"matchLabels": {"a": "c"}}, "serviceName": "db", "template": template}
     template["spec"]["containers"] = [{"name": "My_Main", "image": "a:1"}]
-    assert told(yaml.safe_dump({**claim, "spec": spec})) == []
-    assert told(yaml.safe_dump({**claim, "spec": {**spec, "replicas": "2"}})) != []
+    assert messages(yaml.safe_dump({**claim, "spec": spec})) == []
+    assert messages(yaml.safe_dump({**claim, "spec": {**spec, "replicas": "2"}})) != []
 
 
 @pytest.mark.parametrize("image", ["ghcr.io/x//y:1", "pytorch/pytorch: 2.5.1", "ghcr.io/Ab/c:1"])
@@ -108,8 +108,8 @@ def test_images_that_no_runtime_can_pull_are_reported_in_any_template(image):
     assert "ET4020" in [one.code for one in etcompile.compile([job]).diagnostics]
     pod = {"name": "a", "image": image}
     value = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
-    made = etcompile.compile([{**value, "spec": {"containers": [pod]}}])
-    assert "ET4020" in [one.code for one in made.diagnostics]
+    compilation = etcompile.compile([{**value, "spec": {"containers": [pod]}}])
+    assert "ET4020" in [one.code for one in compilation.diagnostics]
 
 
 def test_images_of_pods_that_overlays_change_are_looked_at_too(tmp_path):
@@ -132,16 +132,16 @@ patches:
     patch: [{op: replace, path: /spec/containers/0/image, value: "ghcr.io/x//y:1"}]
 """
     (tmp_path / "overlay.yaml").write_text(overlay)
-    made = etcompile.compile(
+    compilation = etcompile.compile(
         list(yaml.safe_load_all(job)),
         etcompile.Options(overlays=(str(tmp_path / "overlay.yaml"),)),
     )
-    assert "ET4020" in [one.code for one in made.diagnostics]
+    assert "ET4020" in [one.code for one in compilation.diagnostics]
 
 
 def test_a_place_that_the_schema_complains_about_is_told_once():
     text = "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: '80'}]}}"
-    assert told(text) == ["spec.ports[0].port: must be a whole number, not the text '80'"]
+    assert messages(text) == ["spec.ports[0].port: must be a whole number, not the text '80'"]
 
 
 def test_rules_hold_for_the_versions_that_have_them():
@@ -149,8 +149,8 @@ def test_rules_hold_for_the_versions_that_have_them():
     job["spec"]["managedBy"] = "kueue"
     old, new = (etcompile.Settings(kubernetes_version=one) for one in ("1.31", "1.34"))
     problem = "spec.managedBy: 'kueue' is not the name of a controller"
-    assert problem not in told(yaml.safe_dump(job), settings=old)
-    assert problem in told(yaml.safe_dump(job), settings=new)
+    assert problem not in messages(yaml.safe_dump(job), settings=old)
+    assert problem in messages(yaml.safe_dump(job), settings=new)
 
 
 def places(box):
@@ -168,11 +168,11 @@ def test_no_row_is_upset_by_a_value_of_another_type():
             continue
         seen.add(shape)
         for box, key in places(row.corrected):
-            kept = box[key]
+            previous = box[key]
             for wrong in (1, "x", [], [{}], [[1]], {"a": {}}):
                 box[key] = wrong
                 problems(row.corrected, 34)
-            box[key] = kept
+            box[key] = previous
 
 
 @pytest.mark.parametrize("key", ["30000", "007"])

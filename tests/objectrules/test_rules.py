@@ -35,5 +35,5 @@ def test_a_rule_finds_what_breaks_it_and_nothing_in_its_correction(row):
 @pytest.mark.parametrize("row", ROWS)
 def test_the_schema_cannot_say_what_a_rule_says(row):
     (document,) = from_values([row.broken]).documents
-    found = kubernetes.check_object(document, f"1.{row.version(SERVED)}")
-    assert [problem for problem in found if problem.code == "ET4002"] == []
+    diagnostics = kubernetes.check_object(document, f"1.{row.version(SERVED)}")
+    assert [problem for problem in diagnostics if problem.code == "ET4002"] == []

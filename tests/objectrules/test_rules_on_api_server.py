@@ -13,9 +13,9 @@ ROWS = [pytest.param(row, id=f"{index}-{row.name}") for index, row in enumerate(
 
 @pytest.fixture(scope="module")
 def cluster(control_plane):
-    made = Cluster(control_plane)
-    yield made
-    made.close()
+    started = Cluster(control_plane)
+    yield started
+    started.close()
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -51,12 +51,12 @@ def rows(document: Path, heading: str = "et-operator") -> list[Row]:
     """The rows of the table in docs/differences.md below the heading `## HEADING`."""
     text = document.read_text("utf-8")
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    found = []
+    listed_rows = []
     for line in section.splitlines():
         cells = [c.strip() for c in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
         if len(cells) == 5 and not set(cells[0]) <= set("-: ") and cells[0] != "kind":
-            found.append(Row(*(c.strip("`").replace("\\|", "|") for c in cells)))
-    return found
+            listed_rows.append(Row(*(c.strip("`").replace("\\|", "|") for c in cells)))
+    return listed_rows
 
 
 def compare(kind: str, upstream: Any, ours: Any, path: str = "") -> Iterator[Difference]:

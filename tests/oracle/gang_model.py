@@ -22,13 +22,15 @@ def job(kind: str, api_version: str = "kubeflow.org/v1") -> dict[str, Any]:
     """A job of which everything differs: init containers, limits, classes, and annotations."""
     leading = "Launcher" if kind == "MPIJob" else "Master"
     name = "pytorch" if kind == "PyTorchJob" else "main"
-    own = {"requests": {"cpu": "2"}, "limits": {"cpu": "3", "memory": "4"}}
+    resources = {"requests": {"cpu": "2"}, "limits": {"cpu": "3", "memory": "4"}}
     pod = {
         "priorityClassName": "urgent",
         "initContainers": [
             {"name": "load", "image": "a:1", "resources": {"requests": {"cpu": "9", "memory": "9"}}}
         ],
-        "containers": [{"name": name, "image": "a:1", "command": ["train"], "resources": own}],
+        "containers": [
+            {"name": name, "image": "a:1", "command": ["train"], "resources": resources}
+        ],
     }
     types = {
         leading: {"replicas": 1, "template": {"spec": pod}},
@@ -54,11 +56,11 @@ def pod_group(value: Mapping[str, Any]) -> dict[str, Any]:
     total: dict[str, int] = {}
     for replicas in types.values():
         for one in replicas["template"]["spec"]["containers"]:
-            given = one["resources"]
-            asked = given.get("requests") or given["limits"]
+            declared = one["resources"]
+            requests = declared.get("requests") or declared["limits"]
             if mpi_operator:
-                asked = {**given["limits"], **given["requests"]}
-            for name, amount in asked.items():
+                requests = {**declared["limits"], **declared["requests"]}
+            for name, amount in requests.items():
                 total[name] = total.get(name, 0) + int(amount) * replicas["replicas"]
     classes = [one["template"]["spec"].get("priorityClassName") for one in types.values()]
     policy = {"priorityClassName": classes[0]} if mpi_operator else {"queue": "default"}

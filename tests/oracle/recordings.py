@@ -32,10 +32,10 @@ def settings(recording: Recording) -> Settings:
     """
     if not recording.name.startswith("gang-"):
         return Settings()
-    made = (r["body"] for r in recording.requests if r["verb"] == "create")
+    created = (r["body"] for r in recording.requests if r["verb"] == "create")
     specs = (
         value["spec"] if value["kind"] == "Pod" else value["spec"]["template"]["spec"]
-        for value in made
+        for value in created
         if value["kind"] in ("Pod", "Job")
     )
     [name] = {spec["schedulerName"] for spec in specs}
@@ -93,7 +93,7 @@ def compared(
 def unlisted(differences: Iterable[Difference], listed: Iterable[Row]) -> str:
     """The differences that no row lists, as text for people; empty if there are none."""
     rows = list(listed)
-    found = dict.fromkeys(d for d in differences if not any(row.lists(d) for row in rows))
+    missing = dict.fromkeys(d for d in differences if not any(row.lists(d) for row in rows))
     return "\n".join(
-        f"{d.kind} {d.path}\n  upstream: {d.upstream}\n  ours:     {d.ours}" for d in found
+        f"{d.kind} {d.path}\n  upstream: {d.upstream}\n  ours:     {d.ours}" for d in missing
     )

@@ -69,8 +69,8 @@ def of_static_job() -> tuple[Difference, ...]:
     job = json.loads(text)
     job["metadata"]["annotations"] = {"etcompile.dev/parameter-servers": "static"}
     job["spec"]["replicaSpecs"].pop("dlrover-master", None)
-    made = json.loads(json.dumps([*at_start("criteo-manual").values()]).replace(SCALING, ""))
-    created = without_master({identity(body): body for body in made})
+    bodies = json.loads(json.dumps([*at_start("criteo-manual").values()]).replace(SCALING, ""))
+    created = without_master({identity(body): body for body in bodies})
     return tuple(compared(created, compiled("criteo-manual", [job]).objects))
 
 
@@ -88,8 +88,8 @@ def test_every_difference_of_static_parameter_servers_is_listed() -> None:
 
 
 def test_every_listed_difference_occurs() -> None:
-    found = [*of_static_job(), *(one for name in ALLREDUCE for one in differences(name))]
-    assert [row for row in listed() if not any(row.lists(one) for one in found)] == []
+    occurring = [*of_static_job(), *(one for name in ALLREDUCE for one in differences(name))]
+    assert [row for row in listed() if not any(row.lists(one) for one in occurring)] == []
 
 
 @pytest.mark.parametrize("name", ALLREDUCE)
@@ -99,8 +99,8 @@ def test_names_and_variables_are_upstreams(name: str) -> None:
     assert {key for key in ours if key[0] in ("Pod", "Service")} == {*upstream}
     for key, body in upstream.items():
         if key[0] == "Pod":
-            own = [one for one in env(ours[key]) if one["name"] != "PYTHONUNBUFFERED"]
-            assert own == [one for one in env(body) if one["name"] != "JOB_UID"]
+            env_of_ours = [one for one in env(ours[key]) if one["name"] != "PYTHONUNBUFFERED"]
+            assert env_of_ours == [one for one in env(body) if one["name"] != "JOB_UID"]
             labels = ours[key]["metadata"]["labels"]
             for label, value in body["metadata"]["labels"].items():
                 assert labels[label] == value or label == "app.kubernetes.io/name"
@@ -125,12 +125,14 @@ def test_who_follows_a_lost_worker_is_who_followed_it_upstream(pod: str, member:
     [worker] = [role for role in job.roles if role.name == "worker"]
     alone = structs.replace(job, roles=(structs.replace(worker, members=(member,)),))
     objects = backend.lower(alone, settings, backend.Texts(), "")
-    made = {identity(one): one for one in objects}
+    by_identity = {identity(one): one for one in objects}
     recorded = creations(CASES["torch-mnist-worker-deleted"].requests)["Pod", pod]
-    found = compare(title(recorded), recorded, defaulted(copy.deepcopy(made["Pod", pod])))
-    assert not unlisted(found, listed())
+    actual_differences = compare(
+        title(recorded), recorded, defaulted(copy.deepcopy(by_identity["Pod", pod]))
+    )
+    assert not unlisted(actual_differences, listed())
     # Its Service is that of the rank, which is there already.
-    assert ("Service", "torch-mnist-edljob-worker-1") in made
+    assert ("Service", "torch-mnist-edljob-worker-1") in by_identity
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -50,7 +50,7 @@ for version in ("v1", "v2beta1"):
         upstream_mpi.children,
     )
 UNBUFFERED = "PYTHONUNBUFFERED"
-OWN_ADDITIONS = (
+OUR_ADDITIONS = (
     *("JAX_", "PRTE_", "OMPI_MCA_plm_rsh_no_tree_spawn", "ETCOMPILE_TEMPLATE_"),
     UNBUFFERED,
 )
@@ -63,12 +63,12 @@ def containers(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def pods(objects: Any) -> dict[str, Any]:
-    found = {}
+    env_by_pod = {}
     for value in objects:
         if value["kind"] in ("Pod", "Job"):
             template = value["spec"]["template"] if value["kind"] == "Job" else value
-            found[value["metadata"]["name"]] = template["spec"]["containers"][0].get("env", [])
-    return found
+            env_by_pod[value["metadata"]["name"]] = template["spec"]["containers"][0].get("env", [])
+    return env_by_pod
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -89,15 +89,15 @@ def test_references_come_to_what_they_come_to_upstream(name: str, data: st.DataO
     chosen = data.draw(st.lists(st.sampled_from(known), unique=True, max_size=5))
     values = st.lists(pieces, max_size=3).map("".join)
     env = [{"name": one, "value": data.draw(values)} for one in chosen]
-    given_job = copy.deepcopy(job)
-    for container in containers(given_job):
+    copied_job = copy.deepcopy(job)
+    for container in containers(copied_job):
         container["env"] = copy.deepcopy(env)
-    theirs = pods(model(copy.deepcopy(given_job), "ml"))
-    ours = pods(compiled(given_job, namespace="ml").objects)
+    theirs = pods(model(copy.deepcopy(copied_job), "ml"))
+    ours = pods(compiled(copied_job, namespace="ml").objects)
     assert theirs.keys() == ours.keys()
     for pod, expected in theirs.items():
         wanted = environment(expected)
-        found = environment(ours[pod])
+        resolved = environment(ours[pod])
         assert {
-            k: v for k, v in found.items() if k in wanted or not k.startswith(OWN_ADDITIONS)
+            k: v for k, v in resolved.items() if k in wanted or not k.startswith(OUR_ADDITIONS)
         } == wanted, pod

@@ -62,12 +62,12 @@ def full(**spec: Any) -> dict[str, Any]:
     return job
 
 
-def own_account(job: dict[str, Any]) -> dict[str, Any]:
+def with_account(job: dict[str, Any]) -> dict[str, Any]:
     launcher(job)["template"]["spec"]["serviceAccountName"] = "trainer"
     return job
 
 
-def own_agent(job: dict[str, Any]) -> dict[str, Any]:
+def with_agent(job: dict[str, Any]) -> dict[str, Any]:
     trainer = launcher(job)["template"]["spec"]["containers"][0]
     trainer["env"] = [{"name": "OMPI_MCA_plm_rsh_agent", "value": "/mine.sh"}]
     return job
@@ -86,7 +86,7 @@ def named_secret(job: dict[str, Any]) -> dict[str, Any]:
     return job
 
 
-def own_command(job: dict[str, Any]) -> dict[str, Any]:
+def with_command(job: dict[str, Any]) -> dict[str, Any]:
     worker(job)["template"]["spec"]["containers"][0]["command"] = ["/start-sshd"]
     del launcher(job)["template"]["spec"]["containers"][0]["command"]
     return job
@@ -102,13 +102,13 @@ SHAPES = {
     "full ssh": full(),
     "full kubexec": full(launcherAttachMode="kubexec"),
     "no mode": training_job(launcherAttachMode=""),
-    "own account": own_account(training_job(launcherAttachMode="kubexec")),
-    "own account ssh": own_account(training_job()),
-    "own agent": own_agent(training_job(launcherAttachMode="kubexec")),
+    "own account": with_account(training_job(launcherAttachMode="kubexec")),
+    "own account ssh": with_account(training_job()),
+    "own agent": with_agent(training_job(launcherAttachMode="kubexec")),
     "non-root kubexec": as_user(training_job(launcherAttachMode="kubexec")),
     "non-root ssh": as_user(training_job()),
     "named secret": named_secret(full()),
-    "own command": own_command(training_job()),
+    "own command": with_command(training_job()),
     "always pull": pulled("Always", training_job()),
     "never pull": pulled("Never", training_job(launcherAttachMode="kubexec")),
 }
@@ -118,21 +118,23 @@ def differences_of(job: dict[str, Any]) -> list[Difference]:
     compilation = etcompile.compile(job, Options(namespace="ml"))
     assert compilation.ok, compilation.diagnostics
     ours = {recorded.identity(value): value for value in compilation.objects}
-    found: list[Difference] = []
+    all_differences: list[Difference] = []
     for theirs in children(job, "ml"):
         mine = ours.pop(recorded.identity(theirs), None)
         if mine is None:
-            found.append(Difference(recorded.title(theirs), "(object)", "(present)", ABSENT))
+            all_differences.append(
+                Difference(recorded.title(theirs), "(object)", "(present)", ABSENT)
+            )
         else:
-            found += compare(recorded.title(theirs), theirs, recorded.defaulted(mine))
+            all_differences += compare(recorded.title(theirs), theirs, recorded.defaulted(mine))
     assert not ours
-    return found
+    return all_differences
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_without_a_recording_differs_only_as_listed(shape: str) -> None:
-    found = recordings.unlisted(differences_of(SHAPES[shape]), recorded.LISTED)
-    assert not found, found
+    missing = recordings.unlisted(differences_of(SHAPES[shape]), recorded.LISTED)
+    assert not missing, missing
 
 
 @pytest.mark.parametrize("row", recorded.LISTED, ids=lambda row: f"{row.kind} {row.path}")
@@ -144,5 +146,5 @@ def test_each_listed_difference_occurs(row: Any) -> None:
 
 @functools.cache
 def everywhere() -> frozenset[Difference]:
-    found = {one for case in recorded.COMPARED for one in recorded.differences_of(case)}
-    return frozenset(found.union(*map(differences_of, SHAPES.values())))
+    occurring = {one for case in recorded.COMPARED for one in recorded.differences_of(case)}
+    return frozenset(occurring.union(*map(differences_of, SHAPES.values())))

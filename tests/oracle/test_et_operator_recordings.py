@@ -46,11 +46,11 @@ def differences_of(recording: Recording) -> tuple[Difference, ...]:
     errors = [d for d in compilation.diagnostics if d.severity is etcompile.Severity.ERROR]
     assert not errors, errors
     rendered = {identity(value): value for value in compilation.objects}
-    found: list[Difference] = []
+    all_differences: list[Difference] = []
     for key, value in rendered.items():
         body = created.get(key) or later.get(key)
         if body is not None:
-            found += compare(title(value), body, defaulted(value))
+            all_differences += compare(title(value), body, defaulted(value))
         else:
             assert recording.name in CUT_SHORT, f"{key} is not what the operator created"
     gone = {(r["resource"], r["name"]) for r in requests if r["verb"] == "delete"}
@@ -58,8 +58,8 @@ def differences_of(recording: Recording) -> tuple[Difference, ...]:
         # What a scale-in removed again is gone in ours too; what came of a fault (`later`) is
         # the watcher's work, not the compiler's.
         if (kind, name) not in rendered and (f"{kind.lower()}s", name) not in gone:
-            found.append(Difference(title(body), "(object)", "(present)", ABSENT))
-    return tuple(found)
+            all_differences.append(Difference(title(body), "(object)", "(present)", ABSENT))
+    return tuple(all_differences)
 
 
 def documents(recording: Recording) -> list[Any]:
@@ -80,8 +80,8 @@ def test_there_are_recordings_of_all_its_paths() -> None:
 
 @pytest.mark.parametrize("recording", COMPARED, ids=lambda path: path.name)
 def test_objects_equal_what_the_operator_created(recording: Recording) -> None:
-    found = unlisted(differences_of(recording), LISTED)
-    assert not found, found
+    missing = unlisted(differences_of(recording), LISTED)
+    assert not missing, missing
 
 
 @pytest.mark.parametrize("recording", [c for c in CASES if c.name in REFUSED], ids=lambda p: p.name)

@@ -33,12 +33,12 @@ def test_the_model_is_what_was_recorded(operator: str, recording: Recording) -> 
 def unowned(value: Mapping[str, Any]) -> dict[str, Any]:
     """An object without what says that the custom resource owns it, and without run-time data."""
     metadata = {k: v for k, v in value["metadata"].items() if k != "ownerReferences"}
-    made = {k: v for k, v in value.items() if k != "status"} | {"metadata": metadata}
+    stripped = {k: v for k, v in value.items() if k != "status"} | {"metadata": metadata}
     if value["kind"] == "Job":
         template = value["spec"]["template"]
         meta = {k: v for k, v in template["metadata"].items() if k != "ownerReferences"}
-        made["spec"] = {**value["spec"], "template": {**template, "metadata": meta}}
-    return made
+        stripped["spec"] = {**value["spec"], "template": {**template, "metadata": meta}}
+    return stripped
 
 
 ENV = st.lists(
@@ -78,17 +78,17 @@ RESOURCES = st.sampled_from(
 
 @st.composite
 def containers(draw: st.DrawFn, name: str) -> dict[str, Any]:
-    made = {"name": name, "image": draw(st.sampled_from(("mpi:5", "mpi", "r.io/mpi:latest")))}
-    made |= draw(COMMANDS)
+    container = {"name": name, "image": draw(st.sampled_from(("mpi:5", "mpi", "r.io/mpi:latest")))}
+    container |= draw(COMMANDS)
     if env := draw(ENV):
-        made["env"] = [{"name": one, "value": "user's"} for one in env]
+        container["env"] = [{"name": one, "value": "user's"} for one in env]
     if resources := draw(RESOURCES):
-        made["resources"] = resources
+        container["resources"] = resources
     if draw(st.booleans()):
-        made["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+        container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     if draw(st.booleans()):
-        made["securityContext"] = {"runAsUser": 1000}
-    return made
+        container["securityContext"] = {"runAsUser": 1000}
+    return container
 
 
 @st.composite
@@ -134,8 +134,8 @@ def templates(draw: st.DrawFn, role: str) -> dict[str, Any]:
 
 @st.composite
 def replicas(draw: st.DrawFn, role: str, policies: tuple[str, ...]) -> dict[str, Any]:
-    made = {"template": draw(templates(role))}
-    return made | draw(
+    replica = {"template": draw(templates(role))}
+    return replica | draw(
         st.fixed_dictionaries({}, optional={"restartPolicy": st.sampled_from(policies)})
     )
 
@@ -288,10 +288,10 @@ def test_each_listed_difference_occurs(operator: str, row: Row) -> None:
 
 @functools.cache
 def everywhere(operator: str) -> frozenset[Difference]:
-    cases = [case for own, case in recorded.COMPARED if own == operator]
-    found = {one for case in cases for one in recorded.differences_of(case)}
-    found |= {*gang_model.differences(GANGS[operator])}
-    return frozenset(found.union(*map(differences_of, SHAPES[operator])))
+    cases = [case for compared_operator, case in recorded.COMPARED if compared_operator == operator]
+    occurring = {one for case in cases for one in recorded.differences_of(case)}
+    occurring |= {*gang_model.differences(GANGS[operator])}
+    return frozenset(occurring.union(*map(differences_of, SHAPES[operator])))
 
 
 @examples(60)

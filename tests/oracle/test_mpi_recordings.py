@@ -50,8 +50,8 @@ class Moment(NamedTuple):
 
 def cases(operator: str) -> list[Recording]:
     """The recordings of an operator's MPIJobs."""
-    found = operator_recordings.recordings(operator)
-    return [case for case in found if operator == "mpi-operator" or "mpijob" in case.name]
+    all_cases = operator_recordings.recordings(operator)
+    return [case for case in all_cases if operator == "mpi-operator" or "mpijob" in case.name]
 
 
 CASES = [(operator, case) for operator in OPERATORS for case in cases(operator)]
@@ -95,15 +95,15 @@ def standing(requests: Any) -> dict[Identity, Any]:
 
 def as_written(value: Mapping[str, Any]) -> dict[str, Any]:
     """An object as it was before a server and its controllers completed it."""
-    made = dict(value)
+    written = dict(value)
     if value["kind"] == "Job":
         spec = {k: v for k, v in value["spec"].items() if k != "selector"}
         template = dict(spec["template"])
         labels = template["metadata"]["labels"].items()
-        kept = {k: v for k, v in labels if not k.startswith(_JOB_LABELS)}
-        template["metadata"] = template["metadata"] | {"labels": kept}
-        made["spec"] = spec | {"template": template}
-    return made
+        others = {k: v for k, v in labels if not k.startswith(_JOB_LABELS)}
+        template["metadata"] = template["metadata"] | {"labels": others}
+        written["spec"] = spec | {"template": template}
+    return written
 
 
 def rendered(
@@ -171,10 +171,10 @@ def test_the_stored_job_knows_what_the_operator_decides_by_later(
         assert job.run.success.roles == ("launcher",)
         for name, default in (("Launcher", RESTART[operator]), ("Worker", "Never")):
             role = job.role(name.lower())
-            given = spec["mpiReplicaSpecs"][name]
+            replica = spec["mpiReplicaSpecs"][name]
             assert role is not None
-            assert role.recovery.restart == given.get("restartPolicy", default)
-            assert len(role.members) == given.get("replicas", 1)
+            assert role.recovery.restart == replica.get("restartPolicy", default)
+            assert len(role.members) == replica.get("replicas", 1)
 
 
 def test_a_replaced_worker_is_the_one_that_the_operator_creates_again() -> None:

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from operator_recordings import FULL, SMALL, condensed, entries, lines, packed, unpacked
 
 OPERATORS = ("dlrover", "et-operator", "mpi-operator", "trainer-v2", "training-operator")
-TAKEN = [
+FULL_RECORDINGS = [
     path.parent
     for operator in OPERATORS
     for path in sorted((FULL / operator).glob("*/requests.yaml"))
@@ -19,11 +19,15 @@ TAKEN = [
 
 pytestmark = [
     pytest.mark.programs,  # reads megabytes of YAML
-    pytest.mark.skipif(not TAKEN, reason=f"the recordings as they were taken are not in {FULL}"),
+    pytest.mark.skipif(
+        not FULL_RECORDINGS, reason=f"the recordings as they were taken are not in {FULL}"
+    ),
 ]
 
 
-@pytest.mark.parametrize("folder", TAKEN, ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize(
+    "folder", FULL_RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.name}"
+)
 def test_the_small_form_says_the_same(folder: Path, request: pytest.FixtureRequest) -> None:
     file = SMALL / folder.parent.name / f"{folder.name}.json"
     recording = condensed(folder)

@@ -40,33 +40,33 @@ def with_jobs(path: Path) -> list[dict[str, Any]]:
     documents = [value for value in yaml.safe_load_all(path.read_text()) if value]
     if any(value["kind"] == "TrainJob" for value in documents):
         return documents
-    made = []
+    jobs = []
     for value in documents:
         reference = {"kind": value["kind"], "name": value["metadata"]["name"]}
         metadata = {"name": "asked", "namespace": value["metadata"].get("namespace", "ml")}
         job = {"apiVersion": value["apiVersion"], "kind": "TrainJob", "metadata": metadata}
-        made.append({**job, "spec": {"runtimeRef": reference, "trainer": {"numNodes": 2}}})
-    return [*documents, *made]
+        jobs.append({**job, "spec": {"runtimeRef": reference, "trainer": {"numNodes": 2}}})
+    return [*documents, *jobs]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_each_renders_or_is_refused_for_what_it_says(path: Path) -> None:
     result = etcompile.compile(with_jobs(path))
-    errors = [told.message for told in result.diagnostics if has_errors([told])]
+    errors = [one.message for one in result.diagnostics if has_errors([one])]
     if reason := REFUSED.get(path.stem):
         assert any(reason in message for message in errors), errors
     else:
         assert result.ok, errors
         kinds = {value["kind"] for value in result.objects}
-        suspended = any(told.code == "ET2046" for told in result.diagnostics)
+        suspended = any(one.code == "ET2046" for one in result.diagnostics)
         assert kinds >= {"ConfigMap", "Service"} | (set() if suspended else {"Pod"})
 
 
 def test_flux_is_refused_together_with_its_runtime() -> None:
     folder = INPUTS / "examples" / "flux"
     files = [folder / "flux-runtime.yaml", folder / "lammps-train-job.yaml"]
-    found = etcompile.compile(files)
-    assert [told.where for told in found.diagnostics if has_errors([told])] == [
+    compilation = etcompile.compile(files)
+    assert [one.where for one in compilation.diagnostics if has_errors([one])] == [
         "spec.mlPolicy.flux"
     ]
 

@@ -77,7 +77,7 @@ KINDS = ("Pod", "Service", "PersistentVolumeClaim", "PodGroup")
 JOB = "jobset.sigs.k8s.io/jobset-name"
 
 
-def is_beside_its_launcher(recording: Recording, name: str) -> bool:
+def shares_pod_of_launcher(recording: Recording, name: str) -> bool:
     """Whether a Pod is a node that Trainer makes for a job of one node, the launcher (T3)."""
     alone = (
         document["metadata"]["name"]
@@ -102,7 +102,7 @@ def created(recording: Recording) -> dict[recordings.Identity, Any]:
         for document in recording.documents
         if document["kind"] == "TrainJob" and not document["spec"].get("suspend")
     }
-    found: dict[recordings.Identity, Any] = {}
+    by_identity: dict[recordings.Identity, Any] = {}
     for request in recording.requests:
         if request["verb"] == "delete":
             continue
@@ -114,11 +114,11 @@ def created(recording: Recording) -> dict[recordings.Identity, Any]:
             if body["kind"] in KINDS:
                 if body["kind"] == "Pod" and (
                     body["metadata"]["labels"][JOB] not in jobs
-                    or is_beside_its_launcher(recording, body["metadata"]["name"])
+                    or shares_pod_of_launcher(recording, body["metadata"]["name"])
                 ):
                     continue
-                found.setdefault(identity(body), body)
-    return found
+                by_identity.setdefault(identity(body), body)
+    return by_identity
 
 
 @functools.cache
@@ -128,17 +128,17 @@ def differences_of(recording: Recording) -> tuple[Difference, ...]:
         for value in compiled(recording).objects
         if value["kind"] in KINDS and "etcompile.dev/job" in value["metadata"].get("labels", {})
     ]
-    found = []
+    all_differences = []
     for one in recordings.compared(created(recording), rendered):
         kind = re.sub(r"^Pod .*", "Pod", one.kind)
         if one.path.endswith(".command") and one.ours != "(absent)":
             assert one.upstream[1:-1] in one.ours, "the command itself is the same"
-        found.append(Difference(kind, one.path, one.upstream, one.ours))
-    return tuple(found)
+        all_differences.append(Difference(kind, one.path, one.upstream, one.ours))
+    return tuple(all_differences)
 
 
 def test_hostfiles_are_the_same() -> None:
-    found = 0
+    count = 0
     for recording in COMPILED:
         ours = {
             value["metadata"]["name"]: value.get("data", {})
@@ -152,15 +152,15 @@ def test_hostfiles_are_the_same() -> None:
             lines = [
                 line
                 for line in request["body"]["data"]["hostfile"].splitlines()
-                if not is_beside_its_launcher(recording, line.partition(".")[0])
+                if not shares_pod_of_launcher(recording, line.partition(".")[0])
             ]
             assert ours[f"{job}-etcompile"]["hostfile"].splitlines() == lines
-            found += 1
-    assert found
+            count += 1
+    assert count
 
 
 def test_key_pairs_are_in_the_same_secrets() -> None:
-    found = 0
+    count = 0
     for recording in COMPILED:
         ours = {
             value["metadata"]["name"]: value
@@ -172,10 +172,10 @@ def test_key_pairs_are_in_the_same_secrets() -> None:
         }
         for request in recording.requests:
             if request["verb"] == "apply" and request["name"] in ours:
-                body, made = request["body"], ours[request["name"]]
-                assert (made["type"], made["immutable"]) == (body["type"], body["immutable"])
-                found += 1
-    assert found
+                body, secret = request["body"], ours[request["name"]]
+                assert (secret["type"], secret["immutable"]) == (body["type"], body["immutable"])
+                count += 1
+    assert count
 
 
 def test_the_shipped_runtimes_are_those_that_were_installed() -> None:
@@ -198,8 +198,8 @@ def test_every_difference_is_listed(recording: Recording) -> None:
 
 
 def test_every_listed_difference_occurs() -> None:
-    found = [difference for case in RUNNING for difference in differences_of(case)]
-    idle = [row for row in LISTED if not any(map(row.lists, found))]
+    occurring = [difference for case in RUNNING for difference in differences_of(case)]
+    idle = [row for row in LISTED if not any(map(row.lists, occurring))]
     assert idle == []
 
 

@@ -38,27 +38,27 @@ ONE_MASTER = ("PyTorchJob", "XGBoostJob")
 
 
 def template(replica: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = replica["template"]
-    return found
+    pod_template: dict[str, Any] = replica["template"]
+    return pod_template
 
 
 def with_sidecar(kind: str, *env: dict[str, str]) -> dict[str, Any]:
-    found = replicas(kind)
+    replica = replicas(kind)
     sidecar = {"name": "logs", "image": "example.com/logs:1", **({"env": [*env]} if env else {})}
-    template(found)["spec"]["containers"].insert(0, sidecar)
-    return found
+    template(replica)["spec"]["containers"].insert(0, sidecar)
+    return replica
 
 
 def with_data(kind: str) -> dict[str, Any]:
-    found = replicas(kind, volumeMounts=[{"name": "data", "mountPath": "/data"}])
-    template(found)["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
-    return found
+    replica = replicas(kind, volumeMounts=[{"name": "data", "mountPath": "/data"}])
+    template(replica)["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
+    return replica
 
 
 def with_annotation(kind: str) -> dict[str, Any]:
-    found = replicas(kind)
-    template(found)["metadata"] = {"annotations": {"sidecar.istio.io/inject": "false"}}
-    return found
+    replica = replicas(kind)
+    template(replica)["metadata"] = {"annotations": {"sidecar.istio.io/inject": "false"}}
+    return replica
 
 
 def without_command() -> dict[str, Any]:
@@ -129,18 +129,20 @@ NAMES = st.dictionaries(
 
 
 @st.composite
-def ports(draw: st.DrawFn, own: str) -> list[Any]:
+def ports(draw: st.DrawFn, default: str) -> list[Any]:
     """Ports of a container: of the kind's own name or another, of none, TCP or UDP."""
     numbers = draw(st.lists(st.integers(1, 65535), unique=True, max_size=3))
-    found = []
+    port_list = []
     for number in numbers:
-        taken = {port.get("name") for port in found}
-        free = [name for name in (own, "http", "rdma", None) if name is None or name not in taken]
+        used = {port.get("name") for port in port_list}
+        free = [
+            name for name in (default, "http", "rdma", None) if name is None or name not in used
+        ]
         name = draw(st.sampled_from(free))
         protocol = draw(st.sampled_from([None, "TCP"] + (["UDP"] if name == "rdma" else [])))
         port = {"name": name, "containerPort": number, "protocol": protocol}
-        found.append({key: value for key, value in port.items() if value is not None})
-    return found
+        port_list.append({key: value for key, value in port.items() if value is not None})
+    return port_list
 
 
 @st.composite
@@ -152,8 +154,8 @@ def templates(draw: st.DrawFn, kind: str) -> dict[str, Any]:
     main |= {"env": draw(ENV), "ports": draw(ports(port))}
     containers = [main]
     for other in draw(st.lists(st.sampled_from(["logs", "proxy"]), unique=True)):
-        own = [entry for entry in draw(ENV) if entry["name"] != "POD_IP_DUMMY"]
-        one = {"name": other, "image": "example.com/other", "env": own}
+        env = [entry for entry in draw(ENV) if entry["name"] != "POD_IP_DUMMY"]
+        one = {"name": other, "image": "example.com/other", "env": env}
         containers.insert(draw(st.integers(0, 1)), one)
     spec: dict[str, Any] = {"containers": containers}
     if draw(st.booleans()):
@@ -214,11 +216,11 @@ def jobs(draw: st.DrawFn, kind: str) -> dict[str, Any]:
         cased = training_operator.CASED.get(kind, ())
         spelt = draw(st.sampled_from([name, name.lower(), name.upper()])) if name in cased else name
         types[spelt] = one
-    made = kubeflow_job(kind, types)
-    spec = made["spec"]
-    made["metadata"] |= {"annotations": draw(NAMES), "labels": draw(NAMES)}
+    job = kubeflow_job(kind, types)
+    spec = job["spec"]
+    job["metadata"] |= {"annotations": draw(NAMES), "labels": draw(NAMES)}
     if kind != "TFJob" and draw(st.booleans()):
-        made["metadata"]["annotations"][recorded.SIDECARS_TOO] = "true"
+        job["metadata"]["annotations"][recorded.SIDECARS_TOO] = "true"
     optional = {
         "activeDeadlineSeconds": st.sampled_from([0, 1, 3600, 2**40]),
         "cleanPodPolicy": st.sampled_from(["None", "Running", "All"]),
@@ -229,7 +231,7 @@ def jobs(draw: st.DrawFn, kind: str) -> dict[str, Any]:
     if kind == "TFJob":
         spec |= draw(st.sampled_from([{}, {"successPolicy": ""}, {"successPolicy": "AllWorkers"}]))
         # A single dynamic worker with a TF_CONFIG of its own has nothing to be held against.
-        single = sum(training_operator.replicas(made).values()) == 1
+        single = sum(training_operator.replicas(job).values()) == 1
         spec["enableDynamicWorker"] = not single and draw(st.booleans())
     if kind == "MXJob":
         spec["jobMode"] = "MXTrain"
@@ -239,16 +241,16 @@ def jobs(draw: st.DrawFn, kind: str) -> dict[str, Any]:
             spec["elasticPolicy"] = draw(elastic_policies(workers))
         if "nProcPerNode" not in spec.get("elasticPolicy", {}) and draw(st.booleans()):
             spec["nprocPerNode"] = draw(st.sampled_from(["auto", "cpu", "gpu", "1", "8"]))
-    return made
+    return job
 
 
 def differences_of(value: dict[str, Any]) -> list[Difference]:
     compilation = etcompile.compile(copy.deepcopy(value), Options(namespace="ml"))
     assert compilation.ok, compilation.diagnostics
     theirs = training_operator.children(value, "ml")
-    found = [*overridden(value, theirs)]
-    found += recorded.differences(value, theirs, recorded.of_the_job(compilation))
-    return found
+    all_differences = [*overridden(value, theirs)]
+    all_differences += recorded.differences(value, theirs, recorded.of_the_job(compilation))
+    return all_differences
 
 
 def overridden(job: Any, objects: list[Any]) -> Iterator[Difference]:
@@ -269,16 +271,16 @@ def overridden(job: Any, objects: list[Any]) -> Iterator[Difference]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_without_a_recording_differs_only_as_listed(shape: str) -> None:
-    found = unlisted(differences_of(SHAPES[shape]), recorded.LISTED)
-    assert not found, found
+    missing = unlisted(differences_of(SHAPES[shape]), recorded.LISTED)
+    assert not missing, missing
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @examples(40)
 @given(data=st.data())
 def test_any_job_differs_only_as_listed(kind: str, data: st.DataObject) -> None:
-    found = unlisted(differences_of(data.draw(jobs(kind))), recorded.LISTED)
-    assert not found, found
+    missing = unlisted(differences_of(data.draw(jobs(kind))), recorded.LISTED)
+    assert not missing, missing
 
 
 @pytest.mark.parametrize("row", recorded.LISTED, ids=lambda row: f"{row.kind} {row.path}")
@@ -290,11 +292,11 @@ def test_each_listed_difference_occurs(row: Any) -> None:
 
 @functools.cache
 def everywhere() -> frozenset[Difference]:
-    found = {one for case in recorded.CREATED for one in recorded.differences_of(case)}
-    found |= {*gang_model.differences(gang_model.job("PyTorchJob"))}
-    return frozenset(found.union(*map(differences_of, SHAPES.values())))
+    occurring = {one for case in recorded.CREATED for one in recorded.differences_of(case)}
+    occurring |= {*gang_model.differences(gang_model.job("PyTorchJob"))}
+    return frozenset(occurring.union(*map(differences_of, SHAPES.values())))
 
 
 def test_the_group_of_a_gang_differs_only_as_listed() -> None:
-    found = gang_model.differences(gang_model.job("PyTorchJob"))
-    assert not unlisted(found, recorded.LISTED)
+    differences = gang_model.differences(gang_model.job("PyTorchJob"))
+    assert not unlisted(differences, recorded.LISTED)

@@ -112,8 +112,8 @@ def differences(job: Any, created: Any, rendered: list[Any]) -> Iterator[Differe
 def sidecar_or_not(job: Any, path: str) -> str:
     """`sidecars` for a path of a container that the job's variables are not meant for."""
     annotations = job["metadata"].get("annotations", {})
-    own = path.startswith(f"spec.containers[{training_operator.KINDS[job['kind']][1]}]")
-    return "containers" if own or SIDECARS_TOO in annotations else "sidecars"
+    is_main = path.startswith(f"spec.containers[{training_operator.KINDS[job['kind']][1]}]")
+    return "containers" if is_main or SIDECARS_TOO in annotations else "sidecars"
 
 
 def without_wrapper(command: str) -> list[str]:
@@ -131,14 +131,14 @@ def differences_of(recording: Recording) -> tuple[Difference, ...]:
     """The differences of the first creation, and of what each edit brought."""
     values = documents(recording)
     first, *edited = stages(recording)
-    found = [*differences(job_of(values), first, of_the_job(compiled(recording, values)))]
+    all_differences = [*differences(job_of(values), first, of_the_job(compiled(recording, values)))]
     for edit, brought in zip(recording.edits, edited, strict=True):
         rendered = of_the_job(compiled(recording, with_edit(values, edit)))
         # What was there before the edit stays as it is, with the operator and with us.
         names = {identity(body) for body in brought}
         mine = [value for value in rendered if identity(value) in names]
-        found += differences(job_of(values), brought, mine)
-    return tuple(found)
+        all_differences += differences(job_of(values), brought, mine)
+    return tuple(all_differences)
 
 
 def with_edit(values: list[Any], edit: Any) -> list[Any]:
@@ -171,14 +171,14 @@ def requests(recording: Recording, after: int, until: int) -> list[Any]:
 def live(requests: Any) -> set[recordings.Identity]:
     """The Pods and Services that requests leave."""
     kinds = {"pods": "Pod", "services": "Service"}
-    found = set()
+    keys = set()
     for request in requests:
         key = kinds.get(request["resource"], ""), request["name"]
         if request["verb"] == "create":
-            found.add(key)
+            keys.add(key)
         elif request["verb"] == "delete":
-            found.discard(key)
-    return {key for key in found if key[0]}
+            keys.discard(key)
+    return {key for key in keys if key[0]}
 
 
 CASES = [case for case in operator_recordings.recordings(OPERATOR) if "mpijob" not in case.name]
@@ -200,8 +200,8 @@ def test_there_are_recordings_of_all_kinds() -> None:
 
 @names(CREATED)
 def test_objects_equal_what_the_operator_created(recording: Recording) -> None:
-    found = unlisted(differences_of(recording), LISTED)
-    assert not found, found
+    missing = unlisted(differences_of(recording), LISTED)
+    assert not missing, missing
 
 
 @names([case for case in CASES if case.name in REFUSED])
@@ -239,18 +239,18 @@ def stored_job(compilation: etcompile.Compilation) -> Job:
 @names(CREATED)
 def test_the_stored_job_says_what_the_watcher_will_need(recording: Recording) -> None:
     values = documents(recording)
-    given, job = job_of(values), stored_job(compiled(recording, values))
-    policy = given["spec"].get("runPolicy", {})
+    job_value, job = job_of(values), stored_job(compiled(recording, values))
+    policy = job_value["spec"].get("runPolicy", {})
     assert job.run.deadline == policy.get("activeDeadlineSeconds")
     assert job.run.ttl == policy.get("ttlSecondsAfterFinished")
     assert job.run.backoff_limit == policy.get("backoffLimit")
     assert job.run.clean_pods == policy.get("cleanPodPolicy", "None")
     assert job.run.suspended == policy.get("suspend", False)
-    assert job.run.success == Success(*training_operator.deciding(given))
+    assert job.run.success == Success(*training_operator.deciding(job_value))
     restarts = {role.name: role.recovery.restart for role in job.roles}
-    assert restarts == training_operator.restart_policies(given)
+    assert restarts == training_operator.restart_policies(job_value)
     replicas = {role.name: len(role.members) for role in job.roles}
-    assert replicas == training_operator.replicas(given)
+    assert replicas == training_operator.replicas(job_value)
 
 
 @names(PLAIN)

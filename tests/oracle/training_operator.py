@@ -39,17 +39,17 @@ Types = Mapping[str, Any]
 def types_of(job: Mapping[str, Any]) -> dict[str, Any]:
     """The job's types with the operator's defaults (training-operator.md 1.3)."""
     key, name, port, number, restart = KINDS[job["kind"]]
-    found = {}
-    for given, described in job["spec"][key].items():
+    types = {}
+    for written, described in job["spec"][key].items():
         cased = CASED.get(job["kind"], ())
-        canonical = next((one for one in cased if one.lower() == given.lower()), given)
-        found[canonical] = replica = copy.deepcopy(described)
+        canonical = next((one for one in cased if one.lower() == written.lower()), written)
+        types[canonical] = replica = copy.deepcopy(described)
         replica.setdefault("replicas", 1)
         replica["restartPolicy"] = replica.get("restartPolicy") or restart
         main = _main(replica, name)
         if all(one.get("name") != port for one in main.get("ports", ())):
             main.setdefault("ports", []).append({"name": port, "containerPort": number})
-    return found
+    return types
 
 
 def replicas(job: Mapping[str, Any]) -> dict[str, int]:
@@ -135,12 +135,12 @@ def _pod(
     """A replica's Pod (training-operator.md 2)."""
     kind, replica = job["kind"], types[name]
     template = copy.deepcopy(replica["template"])
-    spec, given = template["spec"], template.get("metadata", {})
-    labels = {**given.get("labels", {}), **_labels(job, name, index)}
+    spec, metadata = template["spec"], template.get("metadata", {})
+    labels = {**metadata.get("labels", {}), **_labels(job, name, index)}
     if _is_master(kind, types, name, index):
         labels[f"{LABELS}/job-role"] = "master"
     meta = {"name": _host(job, name, index), "labels": labels}
-    meta |= {key: given[key] for key in ("annotations", "finalizers") if given.get(key)}
+    meta |= {key: metadata[key] for key in ("annotations", "finalizers") if metadata.get(key)}
     if kind == "TFJob":
         env = _tensorflow(job, types, namespace, name, index)
     else:

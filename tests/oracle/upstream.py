@@ -41,11 +41,11 @@ def _labels(name: str, role: str, index: int | None = None) -> dict[str, str]:
 
 
 def _metadata(template: dict[str, Any], name: str, labels: dict[str, str]) -> dict[str, Any]:
-    given = template.get("metadata", {})
-    made: dict[str, Any] = {"name": name, "labels": {**given.get("labels", {}), **labels}}
-    if given.get("annotations"):
-        made["annotations"] = given["annotations"]
-    return made
+    metadata = template.get("metadata", {})
+    meta: dict[str, Any] = {"name": name, "labels": {**metadata.get("labels", {}), **labels}}
+    if metadata.get("annotations"):
+        meta["annotations"] = metadata["annotations"]
+    return meta
 
 
 def _mode(job: dict[str, Any]) -> str:

@@ -25,10 +25,10 @@ def children(job: Mapping[str, Any], namespace: str) -> list[dict[str, Any]]:
     job = _without_nulls(dict(job))
     for replica in job["spec"]["mpiReplicaSpecs"].values():
         replica.get("template", {}).setdefault("metadata", {})
-    made = _v2(job, namespace) if job["apiVersion"].endswith("v2beta1") else _v1(job, namespace)
-    for value in made:
+    objects = _v2(job, namespace) if job["apiVersion"].endswith("v2beta1") else _v1(job, namespace)
+    for value in objects:
         value["metadata"]["namespace"] = namespace
-    return [defaulted(value) for value in made]
+    return [defaulted(value) for value in objects]
 
 
 def _without_nulls(value: Any) -> Any:
@@ -76,8 +76,8 @@ def _v1(job: dict[str, Any], namespace: str) -> list[dict[str, Any]]:
 
 
 def _v1_labels(name: str, role: str) -> dict[str, str]:
-    own = {"operator-name": "mpijob-controller", "job-name": name, "replica-type": role}
-    return {f"{PREFIX}/{label}": value for label, value in own.items()}
+    labels = {"operator-name": "mpijob-controller", "job-name": name, "replica-type": role}
+    return {f"{PREFIX}/{label}": value for label, value in labels.items()}
 
 
 def _v1_worker(name: str, worker: dict[str, Any], index: int) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _v1_launcher(
     template = copy.deepcopy(launcher["template"])
     spec = template["spec"]
     main = spec["containers"][0]
-    given = {env["name"] for env in main.get("env", ())}
+    declared = {env["name"] for env in main.get("env", ())}
     intel = {"I_MPI_HYDRA_BOOTSTRAP": "rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": KUBEXEC}
     _add_env(
         main,
@@ -106,7 +106,7 @@ def _v1_launcher(
             "OMPI_MCA_plm_rsh_agent": KUBEXEC,
             "OMPI_MCA_orte_default_hostfile": HOSTFILE,
             **({} if gpus else NO_GPUS),
-            **{variable: value for variable, value in intel.items() if variable not in given},
+            **{variable: value for variable, value in intel.items() if variable not in declared},
         },
     )
     kubectl = {"name": "mpi-job-kubectl", "mountPath": "/opt/kube"}
@@ -164,8 +164,8 @@ def _v2(job: dict[str, Any], namespace: str) -> list[dict[str, Any]]:
 
 
 def _v2_labels(name: str, **more: str) -> dict[str, str]:
-    own = {"operator-name": "mpi-operator", "job-name": name, **more}
-    return {f"{PREFIX}/{label}": value for label, value in own.items()}
+    labels = {"operator-name": "mpi-operator", "job-name": name, **more}
+    return {f"{PREFIX}/{label}": value for label, value in labels.items()}
 
 
 def _v2_worker(name: str, spec: dict[str, Any], namespace: str, index: int) -> dict[str, Any]:
@@ -212,9 +212,9 @@ def _v2_launcher(name: str, spec: dict[str, Any], *, suspended: bool) -> dict[st
     main["volumeMounts"].append(dict(CONFIG))
     _add_config(pod, name, ["hostfile", "discover_hosts.sh"])
     pod["restartPolicy"] = _pod_restart(launcher, "OnFailure")
-    own = {"job-role": "launcher", **({"replica-index": "0"} if host_too else {})}
+    labels = {"job-role": "launcher", **({"replica-index": "0"} if host_too else {})}
     metadata = template["metadata"]
-    meta = {"labels": {**metadata.get("labels", {}), **_v2_labels(name, **own)}}
+    meta = {"labels": {**metadata.get("labels", {}), **_v2_labels(name, **labels)}}
     if metadata.get("annotations"):
         meta["annotations"] = metadata["annotations"]
     limits = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
@@ -257,8 +257,8 @@ def _roles(spec: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]
 
 
 def _containers(replica: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = replica["template"]["spec"]["containers"]
-    return found
+    containers: list[dict[str, Any]] = replica["template"]["spec"]["containers"]
+    return containers
 
 
 def _pod_restart(replica: dict[str, Any], default: str) -> str:
@@ -267,8 +267,8 @@ def _pod_restart(replica: dict[str, Any], default: str) -> str:
 
 
 def _add_env(container: dict[str, Any], variables: Mapping[str, str | None]) -> None:
-    made = [{"name": k} if v is None else {"name": k, "value": v} for k, v in variables.items()]
-    container.setdefault("env", []).extend(made)
+    entries = [{"name": k} if v is None else {"name": k, "value": v} for k, v in variables.items()]
+    container.setdefault("env", []).extend(entries)
 
 
 def _add_config(pod: dict[str, Any], name: str, keys: list[str]) -> None:
@@ -278,10 +278,10 @@ def _add_config(pod: dict[str, Any], name: str, keys: list[str]) -> None:
 
 
 def _pod(name: str, template: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
-    given = template["metadata"]
-    meta: dict[str, Any] = {"name": name, "labels": {**given.get("labels", {}), **labels}}
-    if given.get("annotations"):
-        meta["annotations"] = given["annotations"]
+    metadata = template["metadata"]
+    meta: dict[str, Any] = {"name": name, "labels": {**metadata.get("labels", {}), **labels}}
+    if metadata.get("annotations"):
+        meta["annotations"] = metadata["annotations"]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
 
 

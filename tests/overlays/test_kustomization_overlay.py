@@ -13,8 +13,8 @@ NAMED = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresou
 @pytest.mark.parametrize("file", ["kustomization.yaml", "kustomization.yml", "Kustomization"])
 def test_it_is_said_that_it_is_one(tmp_path, file, text):
     (tmp_path / file).write_text(text)
-    for given in (tmp_path, tmp_path / file):
-        options = Options(overlays=(str(given),))
+    for path in (tmp_path, tmp_path / file):
+        options = Options(overlays=(str(path),))
         (problem,) = etcompile.compile(training_job("bert"), options).diagnostics
         assert problem.code == "ET6010"
         assert problem.location.file == str(tmp_path / file)

@@ -63,25 +63,25 @@ NO_TEXT = {
 CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}}
 
 
-def compilation(given: Any) -> Any:
+def compilation(overlay: Any) -> Any:
     documents = [specs.training_job(replicas=2), specs.scale_out("more", 1), CLAIM]
-    return etcompile.compile(documents, Options(overlays=(given,)))
+    return etcompile.compile(documents, Options(overlays=(overlay,)))
 
 
 @example(NO_TEXT)
 @examples(300)
 @given(overlay)
-def test_any_patch_is_applied_or_refused(given: Any) -> None:
-    found = compilation(given)
-    if not found.ok:
+def test_any_patch_is_applied_or_refused(overlay: Any) -> None:
+    result = compilation(overlay)
+    if not result.ok:
         return
-    objects = specs.by_name(found)
+    objects = specs.by_name(result)
     config = objects["ConfigMap", "mnist-config"]
     value = yaml.safe_load(config["data"]["job.yaml"])
     job, chosen = read_stored(value)
-    made = backend.lower(job, chosen, backend.Texts(None), emit.to_yaml(value))
-    own_labels = backend.protected_labels(job)
-    again = patched_objects(made, read_patches(value), protected_labels=own_labels)
+    lowered = backend.lower(job, chosen, backend.Texts(None), emit.to_yaml(value))
+    labels = backend.protected_labels(job)
+    again = patched_objects(lowered, read_patches(value), protected_labels=labels)
     for one in again.objects:
         if one["kind"] in ("Pod", "Service"):
             assert one == objects[one["kind"], one["metadata"]["name"]]
@@ -90,9 +90,9 @@ def test_any_patch_is_applied_or_refused(given: Any) -> None:
 @examples(200)
 @given(values)
 def test_any_document_is_an_overlay_or_refused(value: Any) -> None:
-    given = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
-    compilation({**given, "patches": value, "images": value})
-    compilation({**given, "settings": value, "namespace": value, "resources": value})
+    header = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
+    compilation({**header, "patches": value, "images": value})
+    compilation({**header, "settings": value, "namespace": value, "resources": value})
 
 
 @examples(50)

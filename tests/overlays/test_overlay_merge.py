@@ -118,9 +118,9 @@ URL = {"name": "URL", "value": "tcp://h:$(PORT)"}
 def test_a_new_variable_stands_before_those_that_follow_it_in_the_patch(
     base: Any, patch: Any, names: list[str]
 ) -> None:
-    given = in_pod({"containers": [{"name": "a", "env": base}]})
-    made = merge(given, in_pod({"containers": [{"name": "a", "env": patch}]}))
-    assert [one["name"] for one in made["spec"]["containers"][0]["env"]] == names
+    base_pod = in_pod({"containers": [{"name": "a", "env": base}]})
+    merged = merge(base_pod, in_pod({"containers": [{"name": "a", "env": patch}]}))
+    assert [one["name"] for one in merged["spec"]["containers"][0]["env"]] == names
 
 
 def test_words_of_a_command_are_replaced() -> None:

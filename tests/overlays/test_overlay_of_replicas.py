@@ -17,7 +17,7 @@ from etcompile.overlays.object_patches import patched_objects
 from etcompile.overlays.overlay import Edit
 from randomness import examples
 
-OWN_LABELS = frozenset({"etcompile.dev/job", "training.kubeflow.org/replica-index"})
+OUR_LABELS = frozenset({"etcompile.dev/job", "training.kubeflow.org/replica-index"})
 VARIABLES = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(RANK)"}]
 JOBS = {
     "PyTorchJob": specs.kubeflow_job(
@@ -27,7 +27,7 @@ JOBS = {
     "TFJob": specs.kubeflow_job("TFJob", {"PS": 2, "Worker": 3}),
     "TrainingJob": specs.training_job(replicas=3),
 }
-MADE = {kind: list(specs.compiled(job).in_order()) for kind, job in JOBS.items()}
+RENDERED = {kind: list(specs.compiled(job).in_order()) for kind, job in JOBS.items()}
 
 LABELS = ["etcompile.dev/job", "etcompile.dev/role", "training.kubeflow.org/replica-index"]
 STEPS = [
@@ -120,8 +120,10 @@ def edits_of(patches: Sequence[Mapping[str, Any]]) -> Sequence[Edit]:
     return overlay_of(Document("overlay.yaml", "overlay.yaml", 0, {"patches": patches})).edits
 
 
-def patched_each(made: Sequence[Mapping[str, Any]], edits: Sequence[Edit]) -> list[PatchedObjects]:
-    return [patched_objects([value], edits, protected_labels=OWN_LABELS) for value in made]
+def patched_each(
+    objects: Sequence[Mapping[str, Any]], edits: Sequence[Edit]
+) -> list[PatchedObjects]:
+    return [patched_objects([value], edits, protected_labels=OUR_LABELS) for value in objects]
 
 
 TESTED = {"op": "test", "path": "/metadata/name", "value": "mnist-worker-1"}
@@ -142,23 +144,23 @@ ONE_POD = {"kind": "Pod", "name": "*-worker-1"}
 @examples(400)
 @given(st.sampled_from(sorted(JOBS)), st.lists(entries, min_size=1, max_size=4))
 def test_patched_together_is_patched_each(kind: str, patches: list[dict[str, Any]]) -> None:
-    made, edits = MADE[kind], edits_of(patches)
+    objects, edits = RENDERED[kind], edits_of(patches)
     together, apart = (
-        patched_objects(made, edits, protected_labels=OWN_LABELS),
-        patched_each(made, edits),
+        patched_objects(objects, edits, protected_labels=OUR_LABELS),
+        patched_each(objects, edits),
     )
-    each = tuple(one for found in apart for one in found.objects)
+    each = tuple(one for result in apart for one in result.objects)
     assert together.objects == each
     assert [list(one) for one in together.objects] == [list(one) for one in each]
-    assert list(together.diagnostics) == [one for found in apart for one in found.diagnostics]
+    assert list(together.diagnostics) == [one for result in apart for one in result.diagnostics]
     kinds: dict[Edit, set[str]] = {}
-    for found in apart:
-        for edit, touched in found.edits.items():
+    for result in apart:
+        for edit, touched in result.edits.items():
             kinds.setdefault(edit, set()).update(touched)
     assert {edit: set(touched) for edit, touched in together.edits.items()} == kinds
-    own = {label(one.data): one for found in apart for one in found.changed}
+    by_label = {label(one.data): one for result in apart for one in result.changed}
     for one in together.changed:
-        alone = own[label(one.data)]
+        alone = by_label[label(one.data)]
         assert (one.data, one.relative) == (alone.data, alone.relative)
         for path in (("spec",), ("metadata", "labels"), ("spec", "containers", 0, "env", 1)):
             assert one.locate(path) == alone.locate(path)
@@ -170,15 +172,15 @@ def label(value: Mapping[str, Any]) -> tuple[str, str]:
 
 def calls(module: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """A list that gets an entry for each call of a function of a module."""
-    found: list[None] = []
+    calls: list[None] = []
     really = getattr(module, name)
 
     def counted(*args: Any, **options: Any) -> Any:
-        found.append(None)
+        calls.append(None)
         return really(*args, **options)
 
     monkeypatch.setattr(module, name, counted)
-    return found
+    return calls
 
 
 @pytest.mark.parametrize("target", [{}, {"role": "worker"}, {"name": "*-worker-*"}])
@@ -190,11 +192,11 @@ def test_a_spec_that_replicas_share_is_patched_once(
     counts = []
     merges = calls(object_patches, "merged", monkeypatch)
     for replicas in (10, 100):
-        made = list(specs.compiled(specs.training_job(replicas=replicas)).in_order())
+        objects = list(specs.compiled(specs.training_job(replicas=replicas)).in_order())
         merges.clear()
-        found = patched_objects(made, edits, protected_labels=OWN_LABELS)
+        result = patched_objects(objects, edits, protected_labels=OUR_LABELS)
         counts.append(len(merges))
-        [worker] = [each for each in found.objects if label(each) == ("Pod", "mnist-worker-1")]
+        [worker] = [each for each in result.objects if label(each) == ("Pod", "mnist-worker-1")]
         assert worker["spec"]["priorityClassName"] == "high"
     assert counts[0] == counts[1] > 0
 

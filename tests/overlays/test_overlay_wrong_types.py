@@ -46,8 +46,8 @@ WRONG = [5, 1.5, True, "text", "", {}, {"a": "b"}, {"a": {"b": 1}}, [], [5], [[]
 def objects(name: str) -> list[dict[str, Any]]:
     """One object of each kind of a job, as it is before the annotations of tools."""
     job, chosen = JOBS[name]
-    made = compiled(job, settings=chosen, default_namespace="ml").objects
-    return [*{value["kind"]: dict(value) for value in made}.values()]
+    rendered = compiled(job, settings=chosen, default_namespace="ml").objects
+    return [*{value["kind"]: dict(value) for value in rendered}.values()]
 
 
 def paths(value: Any, at: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -108,8 +108,8 @@ def test_wrong_types_in_custom_resources_are_refused(name: str) -> None:
                 continue  # refused as another object
             wrong: Any = True if isinstance(old, str) and number(old) is not None else 5
             wrong = "text" if isinstance(old, int) else wrong
-            found = patched(name, value["kind"], operation(at, wrong))
-            assert not found.ok, (value["kind"], at)
+            compilation = patched(name, value["kind"], operation(at, wrong))
+            assert not compilation.ok, (value["kind"], at)
 
 
 def test_container_whose_name_is_a_mapping_is_one_error_at_its_place() -> None:
@@ -120,8 +120,8 @@ def test_container_whose_name_is_a_mapping_is_one_error_at_its_place() -> None:
 
 
 def test_quantity_of_custom_resource_may_be_a_number() -> None:
-    found = patched("volcano", "PodGroup", {"spec": {"minResources": {"cpu": 9}}})
-    [group] = [value for value in found.objects if value["kind"] == "PodGroup"]
+    compilation = patched("volcano", "PodGroup", {"spec": {"minResources": {"cpu": 9}}})
+    [group] = [value for value in compilation.objects if value["kind"] == "PodGroup"]
     assert group["spec"]["minResources"]["cpu"] == 9
 
 

@@ -53,15 +53,15 @@ def patch(patch: Any, **target: Any) -> dict[str, Any]:
     return overlay(patches=[{"patch": patch, **({"target": target} if target else {})}])
 
 
-def compiled(*given: Any, documents: Any = None, **options: Any) -> dict[tuple[str, str], Any]:
+def compiled(*overlays: Any, documents: Any = None, **options: Any) -> dict[tuple[str, str], Any]:
     """The objects of a job with overlays, by kind and name."""
     documents = documents or [yaml.safe_load(JOB)]
-    return specs.by_name(specs.compiled(*documents, overlays=given, **options))
+    return specs.by_name(specs.compiled(*documents, overlays=overlays, **options))
 
 
-def codes(*given: Any, documents: Any = None, **options: Any) -> list[str]:
+def codes(*overlays: Any, documents: Any = None, **options: Any) -> list[str]:
     documents = documents or [yaml.safe_load(JOB)]
-    return specs.errors(*documents, overlays=given, **options)
+    return specs.errors(*documents, overlays=overlays, **options)
 
 
 def worker(objects: Any, index: int = 0) -> Any:
@@ -77,8 +77,8 @@ def problems(folder: Path, text: str, *, job: str = JOB) -> list[tuple[str, str,
     (folder / "job.yaml").write_text(job)
     (folder / "mine.yaml").write_text(HEAD + text)
     options = Options(overlays=(folder / "mine.yaml",))
-    found = etcompile.compile(folder / "job.yaml", options).diagnostics
-    places = [(d.code, d.location) for d in found]
+    diagnostics = etcompile.compile(folder / "job.yaml", options).diagnostics
+    places = [(d.code, d.location) for d in diagnostics]
     return [(code, Path(p.file).name, f"{p.line}:{p.column}") for code, p in places if p]
 
 
@@ -86,35 +86,35 @@ def problems(folder: Path, text: str, *, job: str = JOB) -> list[tuple[str, str,
 
 
 def test_a_patch_of_a_job_document_is_made_before_it_is_compiled() -> None:
-    given = patch({"spec": {"etReplicaSpecs": {"worker": {"replicas": 3}}}}, kind="TrainingJob")
-    objects = compiled(given)
+    change = patch({"spec": {"etReplicaSpecs": {"worker": {"replicas": 3}}}}, kind="TrainingJob")
+    objects = compiled(change)
     assert ("Pod", "mnist-worker-2") in objects
     assert "mnist-worker-2:1" in objects["ConfigMap", "mnist-config"]["data"]["hostfile"]
 
 
 def test_a_patch_with_a_role_is_of_its_pod_template() -> None:
-    given = patch({"spec": {"nodeSelector": {"disk": "ssd"}}}, role="worker")
-    objects = compiled(given)
+    change = patch({"spec": {"nodeSelector": {"disk": "ssd"}}}, role="worker")
+    objects = compiled(change)
     assert worker(objects)["spec"]["nodeSelector"] == {"disk": "ssd"}
     assert "nodeSelector" not in objects["Pod", "mnist-launcher"]["spec"]
 
 
 def test_a_patch_without_a_target_is_for_job_documents() -> None:
     scale = specs.scale_out("more", 1)
-    given = patch({"spec": {"slotsPerWorker": 3}})
-    objects = compiled(given, documents=[yaml.safe_load(JOB), scale])
+    change = patch({"spec": {"slotsPerWorker": 3}})
+    objects = compiled(change, documents=[yaml.safe_load(JOB), scale])
     assert "mnist-worker-2:3" in objects["ConfigMap", "mnist-config"]["data"]["hostfile"]
 
 
 def test_an_intent_can_be_patched_too() -> None:
     scale = specs.scale_out("more", 1)
-    given = patch({"spec": {"toAdd": {"count": 2}}}, kind="ScaleOut", name="mo*")
-    objects = compiled(given, documents=[yaml.safe_load(JOB), scale])
+    change = patch({"spec": {"toAdd": {"count": 2}}}, kind="ScaleOut", name="mo*")
+    objects = compiled(change, documents=[yaml.safe_load(JOB), scale])
     assert ("Pod", "mnist-worker-3") in objects
 
 
 def test_a_json_patch_of_a_document() -> None:
-    given = patch(
+    change = patch(
         [
             {"op": "test", "path": "/metadata/name", "value": "mnist"},
             {"op": "add", "path": "/metadata/annotations", "value": {}},
@@ -127,7 +127,7 @@ def test_a_json_patch_of_a_document() -> None:
         ],
         kind="TrainingJob",
     )
-    document = stored(compiled(given))["document"]
+    document = stored(compiled(change))["document"]
     assert document["metadata"]["annotations"] == {"etcompile.dev/gate-timeout": "7"}
     assert "maxReplicas" not in document["spec"]["etReplicaSpecs"]["worker"]
 
@@ -158,8 +158,8 @@ CLAIM = {
 
 def test_other_objects_among_the_inputs_are_patched() -> None:
     wish = {"spec": {"resources": {"requests": {"storage": "5Gi"}}}}
-    given = patch(wish, kind="PersistentVolumeClaim", name="data")
-    objects = compiled(given, documents=[yaml.safe_load(JOB), CLAIM])
+    change = patch(wish, kind="PersistentVolumeClaim", name="data")
+    objects = compiled(change, documents=[yaml.safe_load(JOB), CLAIM])
     claim = objects["PersistentVolumeClaim", "data"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
 
@@ -201,25 +201,25 @@ def test_a_namespace_flag_wins_over_the_overlay() -> None:
 
 
 def test_a_target_names_the_namespace_that_was_chosen() -> None:
-    given = overlay(
+    change = overlay(
         namespace="new",
         patches=[{"target": {"kind": "TrainingJob", "namespace": "new"}, "patch": {"spec": {}}}],
     )
-    assert codes(given) == []
-    given = patch({"spec": {}}, kind="TrainingJob", namespace="default")
-    assert codes(given) == []
-    assert codes(given, namespace="ml") == ["ET6001"]
+    assert codes(change) == []
+    change = patch({"spec": {}}, kind="TrainingJob", namespace="default")
+    assert codes(change) == []
+    assert codes(change, namespace="ml") == ["ET6001"]
 
 
 def test_labels_and_annotations_mark_what_is_rendered() -> None:
-    given = overlay(
+    change = overlay(
         labels=[
             {"pairs": {"team": "nlp"}},
             {"pairs": {"fast": "yes"}, "target": {"role": "worker"}},
         ],
         annotations=[{"pairs": {"note": "x"}, "target": {"kind": "Pod", "name": "*-launcher"}}],
     )
-    objects = compiled(given, documents=[yaml.safe_load(JOB), CLAIM])
+    objects = compiled(change, documents=[yaml.safe_load(JOB), CLAIM])
     assert all(one["metadata"]["labels"]["team"] == "nlp" for one in objects.values())
     fast = [key for key, one in objects.items() if "fast" in one["metadata"]["labels"]]
     assert {kind for kind, _ in fast} == {"Pod", "Service"}
@@ -250,8 +250,8 @@ IMAGES = [
 def test_an_image_is_changed_wherever_it_is_used(change: Any, image: str) -> None:
     objects = compiled(overlay(images=[{"name": "horovod/horovod", **change}]))
     launcher = objects["Pod", "mnist-launcher"]["spec"]
-    found = {c["image"] for c in (*launcher["containers"], *launcher["initContainers"])}
-    assert found == {image}
+    images = {c["image"] for c in (*launcher["containers"], *launcher["initContainers"])}
+    assert images == {image}
     assert worker(objects)["spec"]["containers"][0]["image"] == image
 
 
@@ -267,29 +267,31 @@ def test_an_image_is_changed_wherever_it_is_used(change: Any, image: str) -> Non
 def test_the_port_of_a_registry_is_no_tag(before: str, after: str) -> None:
     document = specs.training_job()
     specs.worker(document)["template"]["spec"]["containers"][0]["image"] = before
-    given = overlay(images=[{"name": "r.io:5000/a/b", "newName": "new", "optional": True}])
-    objects = compiled(given, documents=[document])
+    change = overlay(images=[{"name": "r.io:5000/a/b", "newName": "new", "optional": True}])
+    objects = compiled(change, documents=[document])
     assert worker(objects)["spec"]["containers"][0]["image"] == after
 
 
 def test_images_of_the_settings_are_images_too() -> None:
     document = specs.training_job(launcherAttachMode="kubexec")
     document["metadata"]["namespace"] = "ml"
-    given = overlay(
+    change = overlay(
         settings={"initImage": "busybox:1"},
         images=[
             {"name": "busybox", "newName": "mirror/busybox"},
             {"name": "alpine/kubectl", "newTag": "1.35.0"},
         ],
     )
-    inits = compiled(given, documents=[document])["Pod", "mnist-launcher"]["spec"]["initContainers"]
-    found = [one["image"] for one in inits]
-    assert found[:2] == ["mirror/busybox:1", "alpine/kubectl:1.35.0"]
+    inits = compiled(change, documents=[document])["Pod", "mnist-launcher"]["spec"][
+        "initContainers"
+    ]
+    images = [one["image"] for one in inits]
+    assert images[:2] == ["mirror/busybox:1", "alpine/kubectl:1.35.0"]
 
 
 def test_a_pull_policy_is_for_all_images_of_a_glob() -> None:
-    given = overlay(images=[{"name": "horovod/*", "pullPolicy": "Always"}])
-    main = worker(compiled(given))["spec"]["containers"][0]
+    change = overlay(images=[{"name": "horovod/*", "pullPolicy": "Always"}])
+    main = worker(compiled(change))["spec"]["containers"][0]
     assert (main["image"], main["imagePullPolicy"]) == ("horovod/horovod:0.28.1", "Always")
 
 
@@ -317,8 +319,8 @@ def test_resources_can_be_for_some_containers() -> None:
     document = specs.training_job()
     sidecar = specs.container("log-shipper")
     specs.worker(document)["template"]["spec"]["containers"].append(sidecar)
-    given = overlay(resources=[{"container": "log-*", "limits": {"memory": "64Mi"}}])
-    main, shipper = worker(compiled(given, documents=[document]))["spec"]["containers"]
+    change = overlay(resources=[{"container": "log-*", "limits": {"memory": "64Mi"}}])
+    main, shipper = worker(compiled(change, documents=[document]))["spec"]["containers"]
     assert "resources" not in main
     assert shipper["resources"] == {"limits": {"memory": "64Mi"}}
 
@@ -336,13 +338,13 @@ def test_a_setting_of_the_last_overlay_counts() -> None:
 
 
 def test_a_setting_that_was_asked_for_wins_over_overlays() -> None:
-    given = overlay(settings={"secret": "external", "kubernetesVersion": "1.30"})
+    change = overlay(settings={"secret": "external", "kubernetesVersion": "1.30"})
     settings = Settings(secret=SecretMode("existing", "keys"))
-    found = stored(compiled(given, settings=settings))["settings"]
-    assert (found["secret"], found["kubernetesVersion"]) == ("existing:keys", "1.30")
+    effective = stored(compiled(change, settings=settings))["settings"]
+    assert (effective["secret"], effective["kubernetesVersion"]) == ("existing:keys", "1.30")
     names = frozenset({"secret"})
-    found = stored(compiled(given, settings=Settings(), explicit=names))["settings"]
-    assert found["secret"] == "runtime"
+    effective = stored(compiled(change, settings=Settings(), explicit=names))["settings"]
+    assert effective["secret"] == "runtime"
 
 
 def test_profiles_can_be_set() -> None:
@@ -427,8 +429,8 @@ BREAKING = [
 
 @pytest.mark.parametrize(("kind", "wish", "code"), BREAKING)
 def test_what_a_job_relies_on_cannot_be_patched(kind: str, wish: Any, code: str) -> None:
-    found = codes(patch(wish, kind=kind))
-    assert set(found) == {code}
+    reported = codes(patch(wish, kind=kind))
+    assert set(reported) == {code}
 
 
 def test_labels_cannot_be_those_that_pods_are_found_by() -> None:
@@ -478,14 +480,14 @@ def test_a_job_that_no_overlay_touches_is_stored_as_ever() -> None:
     assert compiled(others) == compiled()
 
 
-@pytest.mark.parametrize("given", [STACK, *([name] for name in SHIPPED), SHIPPED], ids=str)
-def test_a_replacement_compiled_from_the_stored_job_equals_the_rendered_one(given: Any) -> None:
-    objects = compiled(*given)
+@pytest.mark.parametrize("overlays", [STACK, *([name] for name in SHIPPED), SHIPPED], ids=str)
+def test_a_replacement_compiled_from_the_stored_job_equals_the_rendered_one(overlays: Any) -> None:
+    objects = compiled(*overlays)
     value = stored(objects)
     job, settings = read_stored(value)
-    made = backend.lower(job, settings, backend.Texts(None), emit.to_yaml(value))
-    own_labels = backend.protected_labels(job)
-    again = patched_objects(made, read_patches(value), protected_labels=own_labels)
+    lowered = backend.lower(job, settings, backend.Texts(None), emit.to_yaml(value))
+    labels = backend.protected_labels(job)
+    again = patched_objects(lowered, read_patches(value), protected_labels=labels)
     assert not again.diagnostics
     for one in again.objects:
         if one["kind"] in ("Pod", "Service"):
@@ -547,10 +549,10 @@ def test_each_check_points_into_the_overlay(
     tmp_path: Path, wish: str, kind: str, problem: tuple[str, str]
 ) -> None:
     text = f"patches:\n  - target: {{kind: {kind}}}\n    patch: {{{wish}}}\n"
-    found = problems(tmp_path, text)
-    assert {(code, file) for code, file, _ in found} == {(problem[0], "mine.yaml")}
-    assert len(found) == 1
-    assert found[0][2].split(":")[0] == problem[1].split(":")[0]
+    reported = problems(tmp_path, text)
+    assert {(code, file) for code, file, _ in reported} == {(problem[0], "mine.yaml")}
+    assert len(reported) == 1
+    assert reported[0][2].split(":")[0] == problem[1].split(":")[0]
 
 
 def test_a_failed_operation_is_reported_at_that_operation(tmp_path: Path) -> None:
@@ -588,8 +590,8 @@ def test_an_entry_that_matches_nothing_is_an_error(tmp_path: Path, text: str) ->
 
 
 def test_what_is_there_is_told_when_nothing_matches() -> None:
-    given = overlay(images=[{"name": "horvod", "newTag": "1"}])
-    (problem,) = etcompile.compile(specs.training_job(), Options(overlays=(given,))).diagnostics
+    change = overlay(images=[{"name": "horvod", "newTag": "1"}])
+    (problem,) = etcompile.compile(specs.training_job(), Options(overlays=(change,))).diagnostics
     assert "horovod/horovod:0.28.1" in (problem.hint or "")
 
 
@@ -618,8 +620,8 @@ def test_no_entry_is_said_to_match_nothing_while_a_document_is_broken(tmp_path: 
 def test_a_malformed_overlay_is_refused_with_its_line(
     tmp_path: Path, text: str, code: str, line: str | None
 ) -> None:
-    ((found, file, place), *more) = problems(tmp_path, text)
-    assert (found, file, more) == (code, "mine.yaml", [])
+    ((reported, file, place), *more) = problems(tmp_path, text)
+    assert (reported, file, more) == (code, "mine.yaml", [])
     assert line in (None, place.split(":")[0])
 
 
@@ -629,9 +631,9 @@ def test_an_overlay_among_the_inputs_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "prod" / "overlay.yaml").write_text(HEAD + "namespace: prod\n")
     alone = etcompile.compile(tmp_path)
     assert [d.code for d in alone.diagnostics] == ["ET6004"]
-    given = etcompile.compile(tmp_path, Options(overlays=(tmp_path / "prod",)))
-    assert not given.diagnostics
-    assert {o["metadata"]["namespace"] for o in given.objects} == {"prod"}
+    compilation = etcompile.compile(tmp_path, Options(overlays=(tmp_path / "prod",)))
+    assert not compilation.diagnostics
+    assert {o["metadata"]["namespace"] for o in compilation.objects} == {"prod"}
 
 
 def test_an_overlay_that_is_not_there_names_those_that_are() -> None:
@@ -678,8 +680,8 @@ def test_a_shipped_overlay_works_on_every_example(example: Path, name: str) -> N
     compilation = etcompile.compile([example], Options(overlays=(name,)))
     assert compilation.ok
     # What DLRover's own master makes of a template is its business, and that is told.
-    told = {"ET2041", "ET2042"} if example.name == "parameter-servers-master" else set()
-    assert {one.code for one in compilation.diagnostics} <= told
+    expected = {"ET2041", "ET2042"} if example.name == "parameter-servers-master" else set()
+    assert {one.code for one in compilation.diagnostics} <= expected
 
 
 def test_the_shipped_overlays_work_on_a_suspended_job() -> None:

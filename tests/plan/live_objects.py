@@ -9,21 +9,21 @@ from etcompile.k8s import listkeys
 
 def fields(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
     """The fieldsV1 of whoever applied a value."""
-    made: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for key, inner in value.items():
         if not path and key in ("apiVersion", "kind"):
             continue
         field = (*path, key)
         if isinstance(inner, Mapping) and inner and not listkeys.is_one(field):
-            made[f"f:{key}"] = fields(inner, field)
+            entries[f"f:{key}"] = fields(inner, field)
         elif isinstance(inner, list) and (names := listkeys.keys(field, inner)):
-            made[f"f:{key}"] = {_key(one, names): fields(one, (*field, "[]")) for one in inner}
+            entries[f"f:{key}"] = {_key(one, names): fields(one, (*field, "[]")) for one in inner}
         else:
-            made[f"f:{key}"] = {}
+            entries[f"f:{key}"] = {}
     if path == ("metadata",):
-        made.pop("f:name", None)
-        made.pop("f:namespace", None)
-    return made
+        entries.pop("f:name", None)
+        entries.pop("f:namespace", None)
+    return entries
 
 
 def _key(one: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -40,19 +40,19 @@ def live(
     **metadata: Any,
 ) -> dict[str, Any]:
     """The object as `by` applied it; `others` are further managers with the values they wrote."""
-    made = copy.deepcopy(dict(manifest))
+    copied = copy.deepcopy(dict(manifest))
     entries = [_entry(by, manifest)]
     for name, value in (others or {}).items():
-        _merge(made, value)
+        _merge(copied, value)
         entries.append(_entry(name, value, operation="Update"))
-    made["metadata"] |= {
-        "uid": f"uid-{made['metadata']['name']}",
+    copied["metadata"] |= {
+        "uid": f"uid-{copied['metadata']['name']}",
         "resourceVersion": "7",
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "managedFields": entries,
         **metadata,
     }
-    return made
+    return copied
 
 
 def _entry(manager: str, value: Mapping[str, Any], operation: str = "Apply") -> dict[str, Any]:
@@ -67,9 +67,9 @@ def _entry(manager: str, value: Mapping[str, Any], operation: str = "Apply") -> 
     }
 
 
-def _merge(made: dict[str, Any], value: Mapping[str, Any]) -> None:
+def _merge(target: dict[str, Any], value: Mapping[str, Any]) -> None:
     for key, inner in value.items():
-        if isinstance(inner, Mapping) and isinstance(made.get(key), dict):
-            _merge(made[key], inner)
+        if isinstance(inner, Mapping) and isinstance(target.get(key), dict):
+            _merge(target[key], inner)
         else:
-            made[key] = copy.deepcopy(inner)
+            target[key] = copy.deepcopy(inner)

@@ -74,8 +74,8 @@ def value_at(value: Any, place: Place) -> Any:
 def by_deepdiff(before: Any, after: Any) -> set[Place]:
     # By default it names a mapping as a whole of which hardly a key is in both.
     tree = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0)
-    found = (level.path(output_format="list") for kind in tree.values() for level in kind)
-    return {min(cut(steps, before), cut(steps, after), key=len) for steps in found}
+    paths = (level.path(output_format="list") for kind in tree.values() for level in kind)
+    return {min(cut(steps, before), cut(steps, after), key=len) for steps in paths}
 
 
 @given(related_specs())

@@ -19,7 +19,7 @@ def of(compilation: Compilation) -> Graph:
     return graph(groups)
 
 
-def told(graph: Graph) -> set[str]:
+def edges_of(graph: Graph) -> set[str]:
     return {
         f"{graph.nodes[edge.source]} {edge.how} {graph.nodes[edge.target]}" for edge in graph.edges
     }
@@ -44,8 +44,8 @@ def mounting(name: str) -> list[dict[str, Any]]:
 
 
 def test_the_launcher_waits_for_its_workers() -> None:
-    found = built(training_job())
-    gates = {one for one in told(found) if "waits for" in one}
+    job_graph = built(training_job())
+    gates = {one for one in edges_of(job_graph) if "waits for" in one}
     assert gates == {
         "Pod mnist-launcher waits for Pod mnist-worker-0",
         "Pod mnist-launcher waits for Pod mnist-worker-1",
@@ -53,9 +53,9 @@ def test_the_launcher_waits_for_its_workers() -> None:
 
 
 def test_a_worker_that_is_scaled_in_is_waited_for_no_more() -> None:
-    found = told(built(training_job(), scale_in("in", ["mnist-worker-0"])))
-    assert "Pod mnist-launcher waits for Pod mnist-worker-1" in found
-    assert not any("worker-0" in one for one in found)
+    edges = edges_of(built(training_job(), scale_in("in", ["mnist-worker-0"])))
+    assert "Pod mnist-launcher waits for Pod mnist-worker-1" in edges
+    assert not any("worker-0" in one for one in edges)
 
 
 def test_a_pod_needs_what_its_spec_names() -> None:
@@ -72,8 +72,8 @@ def test_a_pod_needs_what_its_spec_names() -> None:
     ]
     spec["imagePullSecrets"] = [{"name": "registry"}]
     spec["serviceAccountName"] = "trainer"
-    found = {one for one in told(built(job, config_map("settings"))) if "worker-0 " in one}
-    assert found == {
+    edges = {one for one in edges_of(built(job, config_map("settings"))) if "worker-0 " in one}
+    assert edges == {
         f"Pod mnist-worker-0 {needed}"
         for needed in (
             "mounts PersistentVolumeClaim data",
@@ -97,9 +97,9 @@ def test_what_is_not_in_the_output_has_no_wave() -> None:
 
 
 def test_a_secret_is_what_makes_it() -> None:
-    found = told(built(training_job(), settings=Settings(secret=SecretMode("external"))))
-    assert "Pod mnist-worker-0 mounts ExternalSecret mnist-ssh" in found
-    assert "ExternalSecret mnist-ssh is made by SSHKey mnist-ssh" in found
+    edges = edges_of(built(training_job(), settings=Settings(secret=SecretMode("external"))))
+    assert "Pod mnist-worker-0 mounts ExternalSecret mnist-ssh" in edges
+    assert "ExternalSecret mnist-ssh is made by SSHKey mnist-ssh" in edges
 
 
 def test_a_binding_needs_its_role_and_names_its_account() -> None:
@@ -110,9 +110,9 @@ def test_a_binding_needs_its_role_and_names_its_account() -> None:
     job["spec"]["launcherAttachMode"] = "kubexec"
 
     job["metadata"]["namespace"] = "ml"
-    found = told(built(job))
-    assert "RoleBinding mnist-launcher grants Role mnist-launcher" in found
-    assert "RoleBinding mnist-launcher grants to ServiceAccount mnist-launcher" in found
+    edges = edges_of(built(job))
+    assert "RoleBinding mnist-launcher grants Role mnist-launcher" in edges
+    assert "RoleBinding mnist-launcher grants to ServiceAccount mnist-launcher" in edges
 
 
 def test_a_service_finds_pods_by_all_its_labels_in_its_own_namespace() -> None:
@@ -134,8 +134,8 @@ def test_a_service_finds_pods_by_all_its_labels_in_its_own_namespace() -> None:
             ("manual", "ml", {}),
         )
     ]
-    found = {one for one in told(built(job, *services)) if "Service mnist" not in one}
-    assert {one for one in found if "is found by" in one} == {
+    edges = {one for one in edges_of(built(job, *services)) if "Service mnist" not in one}
+    assert {one for one in edges if "is found by" in one} == {
         "Pod mnist-worker-0 is found by Service all",
         "Pod mnist-worker-1 is found by Service all",
     }
@@ -151,8 +151,11 @@ def test_objects_of_unknown_shape_are_only_nodes() -> None:
         }
         for number, spec in enumerate(("text", {"dataFrom": "x"}, {"target": ["y"]}))
     ]
-    found = built(training_job(), *odd)
-    assert {str(node) for node in found.nodes} >= {"ExternalSecret odd-0", "ExternalSecret odd-2"}
+    job_graph = built(training_job(), *odd)
+    assert {str(node) for node in job_graph.nodes} >= {
+        "ExternalSecret odd-0",
+        "ExternalSecret odd-2",
+    }
 
 
 # Deadlocks --------------------------------------------------------------------------------------
@@ -213,18 +216,18 @@ def labels(graph: Graph) -> list[str]:
 
 def test_three_workers_stay_apart_and_four_become_one() -> None:
     assert "Pod mnist-worker-2" in labels(built(training_job(replicas=3)))
-    found = labels(built(training_job(replicas=4)))
-    assert "Pod mnist-worker-0 … 3 (4 Pods)" in found
-    assert "Service mnist-worker-0 … 3 (4 Services)" in found
+    shown = labels(built(training_job(replicas=4)))
+    assert "Pod mnist-worker-0 … 3 (4 Pods)" in shown
+    assert "Service mnist-worker-0 … 3 (4 Services)" in shown
 
 
 def test_gaps_are_written_out_while_there_are_few() -> None:
     gone = scale_in("in", ["mnist-worker-2", "mnist-worker-5"])
-    found = labels(built(training_job(replicas=9), gone))
-    assert "Pod mnist-worker-0, 1, 3, 4, 6 … 8 (7 Pods)" in found
+    shown = labels(built(training_job(replicas=9), gone))
+    assert "Pod mnist-worker-0, 1, 3, 4, 6 … 8 (7 Pods)" in shown
     gone = scale_in("in", [f"mnist-worker-{number}" for number in range(1, 19, 2)])
-    found = labels(built(training_job(replicas=20), gone))
-    assert "Pod mnist-worker-0 … 19 (11 Pods)" in found
+    shown = labels(built(training_job(replicas=20), gone))
+    assert "Pod mnist-worker-0 … 19 (11 Pods)" in shown
 
 
 def test_a_thousand_workers_are_as_small_as_five() -> None:
@@ -237,8 +240,8 @@ def test_numbered_pods_that_need_other_things_are_not_taken_together() -> None:
     pods = [pod(f"p-{number}") for number in range(10)]
     pods[0] = pod("p-0", volumes=mounting("settings"))
     one = Declared(None, [config_map("settings"), *pods])
-    found = labels(graph([one]))
-    assert found == ["ConfigMap settings", "Pod p-0", "Pod p-1 … 9 (9 Pods)"]
+    shown = labels(graph([one]))
+    assert shown == ["ConfigMap settings", "Pod p-0", "Pod p-1 … 9 (9 Pods)"]
 
 
 def test_plurals_are_english() -> None:

@@ -15,8 +15,8 @@ from etcompile.plan.comparison import compared
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_a_change_is_judged_as_the_api_server_judges_it(case: Case) -> None:
     before = copy.deepcopy((case.old, case.new))
-    found = updates.changes(case.old, case.new)
-    assert [(change.verdict, change.field) for change in found] == (
+    verdicts = updates.changes(case.old, case.new)
+    assert [(change.verdict, change.field) for change in verdicts] == (
         [] if case.verdict == ACCEPTED else [(case.verdict, case.field)]
     )
     assert (case.old, case.new) == before
@@ -82,14 +82,14 @@ def test_the_values_of_a_secret_are_marked() -> None:
 def test_every_changed_field_is_one_change_and_an_image_one_more() -> None:
     container = {"image": "other:1", "args": ["x"]}
     spec = {"restartPolicy": "Never", "hostname": "h", "containers": [container]}
-    found = updates.changes(changed("Pod"), changed("Pod", {"spec": spec}))
-    assert [change.field for change in found] == [
+    result = updates.changes(changed("Pod"), changed("Pod", {"spec": spec}))
+    assert [change.field for change in result] == [
         "spec.containers[main].args",
         "spec.containers[main].image",
         "spec.hostname",
         "spec.restartPolicy",
     ]
-    assert [change.verdict == RESTARTS for change in found] == [False, True, False, False]
+    assert [change.verdict == RESTARTS for change in result] == [False, True, False, False]
 
 
 def test_the_page_names_every_kind_with_rules() -> None:

@@ -106,8 +106,8 @@ def test_a_conflict_names_the_manager_the_field_and_both_values() -> None:
     there = live(changed(config()), others={"scaler": {"data": {"a": "3"}}})
     step = only([config()], [there])
     (change,) = step.changes
-    found = (change.path, change.before, change.after, change.manager)
-    assert found == ("data.a", "3", "1", "scaler")
+    reported = (change.path, change.before, change.after, change.manager)
+    assert reported == ("data.a", "3", "1", "scaler")
     assert step.needs == "take-ownership"
 
 
@@ -174,10 +174,12 @@ def test_an_object_that_is_being_deleted_is_waited_for_and_made_anew() -> None:
 def test_only_what_is_ours_alone_is_pruned(
     there: Any, rights: Any, action: str, words: str
 ) -> None:
-    kept, left = planned([config()], [member(config()), there], inventory=SET, **rights).steps[::-1]
+    retained, left = planned([config()], [member(config()), there], inventory=SET, **rights).steps[
+        ::-1
+    ]
     if left.action == "unchanged":
-        kept, left = left, kept
-    assert (kept.action, left.action) == ("unchanged", action)
+        retained, left = left, retained
+    assert (retained.action, left.action) == ("unchanged", action)
     assert words in left.reasons[0]
 
 
@@ -188,9 +190,9 @@ def test_an_object_joins_the_inventory_and_nothing_else_of_it_changes() -> None:
 
 
 def test_what_is_only_to_exist_is_left_as_it_is() -> None:
-    kept = frozenset({("", "ConfigMap", "n", "c")})
-    found = plan([Declared(None, [config()], create_only=kept)], [live(changed(config()))])
-    assert [step.action for step in found.steps] == ["unchanged"]
+    created_once = frozenset({("", "ConfigMap", "n", "c")})
+    result = plan([Declared(None, [config()], create_only=created_once)], [live(changed(config()))])
+    assert [step.action for step in result.steps] == ["unchanged"]
 
 
 def test_values_of_secrets_are_nowhere_in_a_plan() -> None:
@@ -204,9 +206,9 @@ def test_values_of_secrets_are_nowhere_in_a_plan() -> None:
 
     there = {**secret(), "data": {"old": "c2VjcmV0LW9sZA==", "both": "c2VjcmV0LWE="}}
     there.pop("stringData")
-    found = planned([secret(both="secret-b", new="secret-new")], [live(there)])
-    text = repr(found)
-    assert len(found.steps[0].changes) == 3
+    result = planned([secret(both="secret-b", new="secret-new")], [live(there)])
+    text = repr(result)
+    assert len(result.steps[0].changes) == 3
     assert "secret-" not in text
     assert "c2VjcmV0" not in text
 
@@ -301,8 +303,8 @@ def test_a_map_with_keys_of_others_is_released_and_not_pruned() -> None:
     assert step.reasons[0].startswith("it also holds data.notes of people")
     assert step.manifest is not None
     assert set(step.manifest) == {"apiVersion", "kind", "metadata"}
-    (kept,) = planned([], [old], inventory=SET).steps
-    assert (kept.action, kept.reasons) == (
+    (released,) = planned([], [old], inventory=SET).steps
+    assert (released.action, released.reasons) == (
         "unmanaged",
         ("it is no longer in the files; --prune deletes it",),
     )
@@ -332,7 +334,7 @@ def using(claim: str, name: str, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("there", "kept"),
+    ("there", "blockers"),
     [
         ([], []),
         ([using("x", "waits")], []),
@@ -346,17 +348,17 @@ def using(claim: str, name: str, **spec: Any) -> dict[str, Any]:
     ids=["none", "unscheduled", "of-another-claim", "one", "five"],
 )
 def test_a_claim_that_pods_keep_is_not_replaced_before_they_are_gone(
-    there: list[dict[str, Any]], kept: list[str]
+    there: list[dict[str, Any]], blockers: list[str]
 ) -> None:
-    found = planned(
+    result = planned(
         [OTHER_CLAIM, *there],
         [live(CLAIM), *(live(one) for one in there)],
         replace_data=frozenset({"x"}),
     )
-    [step] = [one for one in found.steps if one.ref.name == "x"]
-    assert (step.action == "conflict") is bool(kept)
-    assert all(words in step.reasons[-1] for words in kept)
-    assert bool(found.refused) is bool(kept)
+    [step] = [one for one in result.steps if one.ref.name == "x"]
+    assert (step.action == "conflict") is bool(blockers)
+    assert all(words in step.reasons[-1] for words in blockers)
+    assert bool(result.refused) is bool(blockers)
 
 
 def test_a_claim_is_kept_by_pods_that_the_same_plan_deletes_later() -> None:

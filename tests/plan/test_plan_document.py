@@ -14,7 +14,7 @@ from specs import compiled, scale_in, scale_out, training_job
 
 
 @pytest.fixture
-def made() -> Plan:
+def example_plan() -> Plan:
     old = compiled(training_job(replicas=3))
     new = compiled(training_job(replicas=3), scale_out("o", 2), scale_in("i", ["mnist-worker-0"]))
     groups = [Declared(one.name, one.objects, one.waits, "job.yaml") for one in new.groups]
@@ -23,8 +23,8 @@ def made() -> Plan:
     return plan(groups, there, rights, against="main")
 
 
-def test_a_plan_comes_back_as_it_was_written(made: Plan) -> None:
-    assert read_plan(json.dumps(plan_value(made)).encode()) == made
+def test_a_plan_comes_back_as_it_was_written(example_plan: Plan) -> None:
+    assert read_plan(json.dumps(plan_value(example_plan)).encode()) == example_plan
 
 
 def test_the_schema_of_a_plan_lists_all_that_a_step_may_be() -> None:
@@ -35,15 +35,17 @@ def test_the_schema_of_a_plan_lists_all_that_a_step_may_be() -> None:
     assert set(fields["until"]["enum"]) == {*get_args(Until)}
 
 
-def test_a_plan_follows_its_schema(made: Plan) -> None:
+def test_a_plan_follows_its_schema(example_plan: Plan) -> None:
     import jsonschema
 
     schema = json.loads((data.folder("schemas") / "plan.json").read_text())
-    jsonschema.Draft202012Validator(schema).validate(json.loads(json.dumps(plan_value(made))))
+    jsonschema.Draft202012Validator(schema).validate(
+        json.loads(json.dumps(plan_value(example_plan)))
+    )
 
 
-def test_a_plan_that_somebody_changed_is_refused(made: Plan) -> None:
-    value = json.loads(json.dumps(plan_value(made)))
+def test_a_plan_that_somebody_changed_is_refused(example_plan: Plan) -> None:
+    value = json.loads(json.dumps(plan_value(example_plan)))
     value["steps"][0]["manifest"]["metadata"]["name"] = "other"
     with pytest.raises(PlanError, match="changed"):
         read_plan(json.dumps(value).encode())
@@ -55,9 +57,13 @@ def test_what_is_no_plan_is_refused(text: str) -> None:
         read_plan(text.encode())
 
 
-def test_the_digest_tells_another_world(made: Plan) -> None:
+def test_the_digest_tells_another_world(example_plan: Plan) -> None:
     from msgspec import structs
 
-    first = structs.replace(made.steps[0], resource_version="8")
-    assert digest(structs.replace(made, steps=(first, *made.steps[1:]))) != digest(made)
-    assert digest(structs.replace(made, steps=made.steps[:-1])) == digest(made)  # unchanged ones
+    first = structs.replace(example_plan.steps[0], resource_version="8")
+    assert digest(structs.replace(example_plan, steps=(first, *example_plan.steps[1:]))) != digest(
+        example_plan
+    )
+    assert digest(structs.replace(example_plan, steps=example_plan.steps[:-1])) == digest(
+        example_plan
+    )  # unchanged ones

@@ -36,8 +36,8 @@ def config(**data: str) -> dict[str, Any]:
 
 
 def paths(desired: Any, there: Any, *, whole: bool = False) -> list[str]:
-    found = compared(desired, there, None if whole else ownership(there, "etcompile"))
-    return sorted(keyed(place.path) for place in found)
+    differences = compared(desired, there, None if whole else ownership(there, "etcompile"))
+    return sorted(keyed(place.path) for place in differences)
 
 
 def test_what_the_server_fills_in_is_no_difference() -> None:
@@ -69,8 +69,10 @@ def test_what_the_server_fills_in_is_no_difference() -> None:
     # And it is no part of what another change does: that would be refused on a Pod.
     newer = pod()
     newer["spec"]["containers"][0]["image"] = "busybox:2"
-    found = compared(newer, there, ownership(there, "etcompile"))
-    assert [one.field for one in changes(there, newer, found)] == ["spec.containers[main].image"]
+    differences = compared(newer, there, ownership(there, "etcompile"))
+    assert [one.field for one in changes(there, newer, differences)] == [
+        "spec.containers[main].image"
+    ]
 
 
 @pytest.mark.parametrize(

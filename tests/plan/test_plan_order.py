@@ -22,19 +22,19 @@ def between(old: Compilation | None, new: Compilation) -> Plan:
     return plan(declared(new), there, WHOLE)
 
 
-def place(found: Plan, start: str) -> int:
-    (at,) = (at for at, step in enumerate(found.steps) if step.id.startswith(start))
+def place(plan: Plan, start: str) -> int:
+    (at,) = (at for at, step in enumerate(plan.steps) if step.id.startswith(start))
     return at
 
 
-def in_order(found: Plan, *starts: str) -> None:
-    places = [place(found, start) for start in starts]
-    assert places == sorted(places), [found.steps[at].id for at in sorted(places)]
+def in_order(plan: Plan, *starts: str) -> None:
+    places = [place(plan, start) for start in starts]
+    assert places == sorted(places), [plan.steps[at].id for at in sorted(places)]
 
 
 def test_scale_out_makes_service_pod_and_waits_for_it_before_the_host_list() -> None:
-    found = between(compiled(training_job()), compiled(training_job(), scale_out("o", 1)))
-    assert [step.id for step in found.steps if step.action != "unchanged"] == [
+    result = between(compiled(training_job()), compiled(training_job(), scale_out("o", 1)))
+    assert [step.id for step in result.steps if step.action != "unchanged"] == [
         "create Service mnist-worker-2",
         "create Pod mnist-worker-2",
         "wait until ready Pod mnist-worker-2",
@@ -44,14 +44,14 @@ def test_scale_out_makes_service_pod_and_waits_for_it_before_the_host_list() -> 
 
 def test_scale_in_changes_the_host_list_drains_and_then_deletes_pod_and_service() -> None:
     new = compiled(training_job(), scale_in("i", ["mnist-worker-1"]))
-    found = between(compiled(training_job()), new)
-    assert [step.id for step in found.steps if step.action != "unchanged"] == [
+    result = between(compiled(training_job()), new)
+    assert [step.id for step in result.steps if step.action != "unchanged"] == [
         "update ConfigMap mnist-config",
         "wait until drained Pod mnist-worker-1",
         "delete Pod mnist-worker-1",
         "delete Service mnist-worker-1",
     ]
-    drained = found.steps[1]
+    drained = result.steps[1]
     assert drained.limit is not None
 
 
@@ -69,15 +69,15 @@ def test_both_at_once_write_the_list_once_between_them() -> None:
 
 
 def test_a_new_launcher_comes_after_its_workers_and_waits_for_none_to_be_ready() -> None:
-    found = between(None, compiled(training_job()))
+    result = between(None, compiled(training_job()))
     in_order(
-        found,
+        result,
         "create ServiceAccount",
         "create ConfigMap mnist-config",
         "create Pod mnist-worker-1",
         "create Pod mnist-launcher",
     )
-    assert not any(step.action == "wait" for step in found.steps)
+    assert not any(step.action == "wait" for step in result.steps)
 
 
 def test_a_launcher_in_a_gang_of_kubernetes_comes_before_its_workers() -> None:
@@ -105,9 +105,9 @@ def test_a_replaced_launcher_comes_once_its_replaced_workers_are_ready() -> None
 
 def test_a_launcher_goes_before_its_workers() -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}
-    found = between(compiled(training_job()), compiled(config))
+    result = between(compiled(training_job()), compiled(config))
     in_order(
-        found,
+        result,
         "create ConfigMap other",
         "delete Pod mnist-launcher",
         "delete Pod mnist-worker-0",
@@ -134,25 +134,25 @@ def test_an_object_waits_for_what_its_spec_names_within_a_wave() -> None:
     volumes = [{"name": "v", "configMap": {"name": "z"}}]
     spec = {"containers": [{"name": "m", "image": "busybox:1"}], "volumes": volumes}
     objects = [with_wave("5", "Pod", "a", spec=spec), with_wave("5", "ConfigMap", "z")]
-    found = plan([Declared(None, objects)], [])
-    assert [step.ref.kind for step in found.steps] == ["ConfigMap", "Pod"]
+    result = plan([Declared(None, objects)], [])
+    assert [step.ref.kind for step in result.steps] == ["ConfigMap", "Pod"]
     objects[1] = with_wave("9", "ConfigMap", "z")
-    told = ring(plan([Declared(None, objects)], []).steps)
-    assert told is not None
-    assert "create Pod a" in told
-    assert "create ConfigMap z" in told
+    cycle = ring(plan([Declared(None, objects)], []).steps)
+    assert cycle is not None
+    assert "create Pod a" in cycle
+    assert "create ConfigMap z" in cycle
 
 
 def test_turns_hand_out_each_step_once_and_only_after_what_it_waits_for() -> None:
     new = compiled(training_job(replicas=5), scale_out("o", 3), scale_in("i", ["mnist-worker-0"]))
-    found = between(compiled(training_job(replicas=4)), new)
-    order = turns(found.steps)
-    for step in found.steps:
+    result = between(compiled(training_job(replicas=4)), new)
+    order = turns(result.steps)
+    for step in result.steps:
         for name in step.after:
             assert order[name] < order[step.id]
     chance = random.Random(1)
-    handed, waiting = Schedule(found.steps), list[Step]()
-    acting = [step.id for step in found.steps if step.action != "unchanged"]
+    handed, waiting = Schedule(result.steps), list[Step]()
+    acting = [step.id for step in result.steps if step.action != "unchanged"]
     done: list[str] = []
     while len(done) < len(acting):
         waiting += handed.ready()
@@ -165,8 +165,8 @@ def test_turns_hand_out_each_step_once_and_only_after_what_it_waits_for() -> Non
 
 def test_a_failed_step_holds_back_what_waits_for_it_and_nothing_else() -> None:
     jobs = compiled(training_job("one"), training_job("two"))
-    found = between(None, jobs)
-    handed, done = Schedule(found.steps), set[str]()
+    result = between(None, jobs)
+    handed, done = Schedule(result.steps), set[str]()
     while ready := list(handed.ready()):
         for step in ready:
             if step.id != "create ConfigMap one-config":
@@ -177,5 +177,5 @@ def test_a_failed_step_holds_back_what_waits_for_it_and_nothing_else() -> None:
 
 
 def test_a_thousand_workers_need_no_million_edges() -> None:
-    found = between(None, compiled(training_job(replicas=1000)))
-    assert sum(len(step.after) for step in found.steps) < 10_000
+    result = between(None, compiled(training_job(replicas=1000)))
+    assert sum(len(step.after) for step in result.steps) < 10_000

@@ -75,15 +75,15 @@ CASES: dict[str, tuple[Plan, list[str], list[tuple[str, str]]]] = {
 cases = pytest.mark.parametrize("case", CASES)
 
 
-def only(found: Plan) -> Step:
-    (step,) = found.steps
+def only(plan: Plan) -> Step:
+    (step,) = plan.steps
     return step
 
 
 @cases
 def test_a_remedy_is_a_value_and_ends_the_reason_that_people_read(case: str) -> None:
-    found, reasons, remedies = CASES[case]
-    step = only(found)
+    plan, reasons, remedies = CASES[case]
+    step = only(plan)
     assert [*step.reasons] == reasons
     assert [(one.option, one.words) for one in step.remedies] == remedies
     assert not any("--" in one.text for one in step.why)
@@ -91,8 +91,8 @@ def test_a_remedy_is_a_value_and_ends_the_reason_that_people_read(case: str) -> 
 
 @cases
 def test_the_hint_of_a_refusal_names_the_remedy_and_its_problem_does_not(case: str) -> None:
-    found, _, _ = CASES[case]
-    result = refused(Proposal(plan=found, rights=Rights()))
+    plan, _, _ = CASES[case]
+    result = refused(Proposal(plan=plan, rights=Rights()))
     for one in result.diagnostics if result else ():
         assert "--" not in one.message
     if case == "adopt":
@@ -102,24 +102,24 @@ def test_the_hint_of_a_refusal_names_the_remedy_and_its_problem_does_not(case: s
 
 @cases
 def test_a_plan_that_is_read_knows_the_remedies(case: str) -> None:
-    found, reasons, _ = CASES[case]
-    value = written(found)
+    plan, reasons, _ = CASES[case]
+    value = written(plan)
     schema = json.loads((data.folder("schemas") / "plan.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(value)
     assert value["steps"][0]["reasons"] == reasons
-    assert read_plan(json.dumps(value).encode()).steps == found.steps
+    assert read_plan(json.dumps(value).encode()).steps == plan.steps
 
 
 @cases
 def test_a_plan_without_remedies_is_read_and_has_the_same_digest(case: str) -> None:
-    found, reasons, _ = CASES[case]
-    value = written(found)
+    plan, reasons, _ = CASES[case]
+    value = written(plan)
     value["steps"][0].pop("remedies", None)
     read = read_plan(json.dumps(value).encode())
     assert [*only(read).reasons] == reasons
-    assert digest(read) == digest(found)
+    assert digest(read) == digest(plan)
 
 
-def written(found: Plan) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(json.dumps(plan_value(found)))
+def written(plan: Plan) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(json.dumps(plan_value(plan)))
     return value

@@ -92,7 +92,7 @@ def kueue_programs(plane: ControlPlane, require: Callable[..., None], config: An
 
 
 @contextlib.contextmanager
-def on_own_plane(
+def on_separate_plane(
     control_plane: ControlPlane,
     folder: Path,
     flags: Sequence[str],
