@@ -69,11 +69,13 @@ class Done(Struct, frozen=True):
 
 def ran(words: list[str], cwd: Path | None = None, variables: dict[str, str] | None = None) -> Done:
     """A command of the plugin, as the server runs it, in this process."""
-    own: dict[str, str | None] = {
+    environment: dict[str, str | None] = {
         name: None for name in os.environ if name.startswith(("ARGOCD_", "KUBE_"))
     }
     with contextlib.chdir(cwd or Path.cwd()):
-        done = CliRunner().invoke(argocd.command, words[1:], env={**own, **(variables or {})})
+        done = CliRunner().invoke(
+            argocd.command, words[1:], env={**environment, **(variables or {})}
+        )
     assert words[0] == "argocd"
     assert not done.exception or isinstance(done.exception, SystemExit), done.exception
     return Done(done.exit_code, done.stdout, done.stderr)
@@ -100,12 +102,12 @@ def generate(
     run: Callable[..., Done] = ran,
 ) -> Done:
     """What `generate` does for an Application whose source is `team/jobs`."""
-    asked = {
+    application = {
         **OF_BUILD,
         "ARGOCD_APP_SOURCE_PATH": "team/jobs",
         "ARGOCD_APP_PARAMETERS": json.dumps([*parameters] or None),
     }
-    return run(["argocd", "generate", *words], source, {**asked, **(variables or {})})
+    return run(["argocd", "generate", *words], source, {**application, **(variables or {})})
 
 
 def objects(done: Done) -> list[dict[str, Any]]:
@@ -113,13 +115,13 @@ def objects(done: Done) -> list[dict[str, Any]]:
     return [*yaml.safe_load_all(done.stdout)]
 
 
-def of_kind(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [one for one in found if one["kind"] == kind]
+def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [one for one in objects if one["kind"] == kind]
 
 
-def stored(found: list[dict[str, Any]]) -> dict[str, Any]:
+def stored(objects: list[dict[str, Any]]) -> dict[str, Any]:
     """The settings that the job was compiled with."""
-    [config] = of_kind(found, "ConfigMap")
+    [config] = of_kind(objects, "ConfigMap")
     return yaml.safe_load(config["data"]["job.yaml"])["settings"]
 
 
@@ -212,15 +214,15 @@ def test_a_namespace_asked_for_holds_for_all(source):
     document = training_job("other")
     document["metadata"]["namespace"] = "vision"
     write(source / "other.yaml", document)
-    told = refusal(generate(source, {"name": "namespace", "string": "nlp"}))
-    assert "'other' is in 'vision'" in told
+    message = refusal(generate(source, {"name": "namespace", "string": "nlp"}))
+    assert "'other' is in 'vision'" in message
 
 
 def test_an_overlay_moves_what_names_no_namespace(source):
     overlay = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "namespace": "prod"}
     write(source.parent / "prod" / "overlay.yaml", overlay)
-    found = objects(generate(source, {"name": "overlay", "array": ["../prod"]}))
-    assert {one["metadata"]["namespace"] for one in found} == {"prod"}
+    rendered = objects(generate(source, {"name": "overlay", "array": ["../prod"]}))
+    assert {one["metadata"]["namespace"] for one in rendered} == {"prod"}
 
 
 @pytest.mark.parametrize(
@@ -234,26 +236,26 @@ def test_an_overlay_moves_what_names_no_namespace(source):
     ],
 )
 def test_the_cluster_says_its_version(source, said, wanted):
-    found = objects(generate(source, variables={"KUBE_VERSION": said}))
-    assert stored(found)["kubernetesVersion"] == wanted
+    rendered = objects(generate(source, variables={"KUBE_VERSION": said}))
+    assert stored(rendered)["kubernetesVersion"] == wanted
 
 
 def test_a_version_in_git_counts_more_than_the_clusters(source):
     overlay = {"name": "overlay", "array": ["../prod"]}
     assert stored(objects(generate(source, overlay)))["kubernetesVersion"] == "1.31"
-    asked = {"name": "kubernetes-version", "string": "1.32"}
-    assert stored(objects(generate(source, overlay, asked)))["kubernetesVersion"] == "1.32"
+    parameter = {"name": "kubernetes-version", "string": "1.32"}
+    assert stored(objects(generate(source, overlay, parameter)))["kubernetesVersion"] == "1.32"
 
 
 def test_the_clusters_version_is_known_to_a_scheduler_that_needs_it(source):
     write(source / "bert.yaml", kubeflow_job("PyTorchJob", {"Worker": 2}))
     native = {"name": "gang", "string": "native"}
-    found = objects(generate(source, native, variables={"KUBE_VERSION": "1.37"}))
-    assert stored(found)["gang"] == "native"
+    rendered = objects(generate(source, native, variables={"KUBE_VERSION": "1.37"}))
+    assert stored(rendered)["gang"] == "native"
 
 
 def test_parameters_are_options_of_render(source):
-    found = objects(
+    rendered = objects(
         generate(
             source,
             {"name": "secret", "string": "existing:keys"},
@@ -267,7 +269,7 @@ def test_parameters_are_options_of_render(source):
             {"name": "init-image", "string": ""},
         )
     )
-    settings = stored(found)
+    settings = stored(rendered)
     assert {key: settings[key] for key in ("secret", "services", "run", "gang", "profiles")} == {
         "secret": "existing:keys",
         "services": "shared",
@@ -275,7 +277,7 @@ def test_parameters_are_options_of_render(source):
         "gang": "volcano",
         "profiles": ["argocd", "kpt"],
     }
-    assert "bert-two-launcher" in {one["metadata"]["name"] for one in of_kind(found, "Pod")}
+    assert "bert-two-launcher" in {one["metadata"]["name"] for one in of_kind(rendered, "Pod")}
 
 
 def test_without_a_profile_argo_cd_is_told_the_waves(source):
@@ -292,7 +294,7 @@ def test_parameters_come_after_the_options_of_plugin_yaml(source):
 
 
 def test_images_and_labels_are_maps(source):
-    found = objects(
+    rendered = objects(
         generate(
             source,
             {
@@ -302,19 +304,19 @@ def test_images_and_labels_are_maps(source):
             {"name": "labels", "map": {"team": "nlp"}},
         )
     )
-    images = {one["spec"]["containers"][0]["image"] for one in of_kind(found, "Pod")}
+    images = {one["spec"]["containers"][0]["image"] for one in of_kind(rendered, "Pod")}
     assert images == {"reg.example.com:5000/hvd:2@sha256:" + "0" * 64}
-    assert {one["metadata"]["labels"].get("team") for one in found} == {"nlp"}
+    assert {one["metadata"]["labels"].get("team") for one in rendered} == {"nlp"}
 
 
 def test_an_image_of_a_tag_alone_keeps_its_name(source):
     parameter = {"name": "images", "map": {"horovod/horovod": ":0.29.0"}}
-    found = of_kind(objects(generate(source, parameter)), "Pod")
-    assert {one["spec"]["containers"][0]["image"] for one in found} == {"horovod/horovod:0.29.0"}
+    rendered = of_kind(objects(generate(source, parameter)), "Pod")
+    assert {one["spec"]["containers"][0]["image"] for one in rendered} == {"horovod/horovod:0.29.0"}
 
 
 def test_variables_of_the_application_hold_what_parameters_cannot(source):
-    found = objects(
+    rendered = objects(
         generate(
             source,
             variables={
@@ -324,8 +326,8 @@ def test_variables_of_the_application_hold_what_parameters_cannot(source):
             },
         )
     )
-    assert stored(found)["run"] == "r0f3a9c1"
-    assert stored(found)["profiles"] == ["argocd", "kpt"]
+    assert stored(rendered)["run"] == "r0f3a9c1"
+    assert stored(rendered)["profiles"] == ["argocd", "kpt"]
 
 
 def test_a_parameter_counts_more_than_a_variable(source):
@@ -336,15 +338,15 @@ def test_a_parameter_counts_more_than_a_variable(source):
 
 def test_paths_name_what_is_compiled(source):
     write(source / "more.yaml", training_job("gpt"))
-    found = objects(generate(source, {"name": "paths", "array": ["more.yaml"]}))
-    assert {one["metadata"]["labels"]["etcompile.dev/job"] for one in found} == {"gpt"}
+    rendered = objects(generate(source, {"name": "paths", "array": ["more.yaml"]}))
+    assert {one["metadata"]["labels"]["etcompile.dev/job"] for one in rendered} == {"gpt"}
 
 
 # ---- refusals ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("parameter", "told"),
+    ("parameter", "message"),
     [
         ({"name": "secrt", "string": "external"}, "did you mean 'secret'?"),
         ({"name": "templates", "string": "."}, "there is no such parameter"),
@@ -365,16 +367,16 @@ def test_paths_name_what_is_compiled(source):
         ({"name": "secret", "string": "csi:/etc/class.yaml"}, "is not in the repository"),
     ],
 )
-def test_a_parameter_that_cannot_be_used_is_an_error(source, parameter, told):
+def test_a_parameter_that_cannot_be_used_is_an_error(source, parameter, message):
     if "link.yaml" in str(parameter):
         (source / "link.yaml").symlink_to(source.parents[2] / "elsewhere.yaml")
-    assert told in refusal(generate(source, parameter, variables={"COLUMNS": "400"}))
+    assert message in refusal(generate(source, parameter, variables={"COLUMNS": "400"}))
 
 
 def test_parameters_that_are_none_are_an_error(source):
     for text in ("{", '{"name": "x"}', "[1]", "3"):
-        told = refusal(generate(source, variables={"ARGOCD_APP_PARAMETERS": text}))
-        assert "ARGOCD_APP_PARAMETERS" in told
+        message = refusal(generate(source, variables={"ARGOCD_APP_PARAMETERS": text}))
+        assert "ARGOCD_APP_PARAMETERS" in message
 
 
 def test_a_mistake_in_a_job_is_told_with_its_line_and_nothing_is_generated(source):

@@ -14,17 +14,17 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 @pytest.fixture(scope="module")
 def browser(require: Callable[..., str]) -> Iterator[Any]:
     """A browser without a window."""
-    given = os.environ.get("ETCOMPILE_BROWSER")
-    program = given or next(filter(None, map(shutil.which, _BROWSERS)), None)
+    chosen = os.environ.get("ETCOMPILE_BROWSER")
+    program = chosen or next(filter(None, map(shutil.which, _BROWSERS)), None)
     require("browser", present=program is not None, why="there is no chromium and no google-chrome")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         # As root, as in a container, Chromium's sandbox does not start.
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-        found = playwright.chromium.launch(executable_path=program, args=flags)
-        yield found
-        found.close()
+        launched = playwright.chromium.launch(executable_path=program, args=flags)
+        yield launched
+        launched.close()
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """
     contexts = []
     errors: list[str] = []
-    asked: list[str] = []
+    requested: list[str] = []
     files: set[str] = set()
 
     def opened(html: str, **options: Any) -> Any:
@@ -44,15 +44,15 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         files.add(file.as_uri())
         context = browser.new_context(**options)
         contexts.append(context)
-        found = context.new_page()
-        found.on("pageerror", lambda error: errors.append(str(error)))
-        found.on("console", lambda said: errors.append(said.text) if said.type != "log" else None)
-        found.on("request", lambda request: asked.append(request.url))
-        found.goto(file.as_uri())
-        return found
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda said: errors.append(said.text) if said.type != "log" else None)
+        page.on("request", lambda request: requested.append(request.url))
+        page.goto(file.as_uri())
+        return page
 
     yield opened
     for context in contexts:
         context.close()
     assert errors == []
-    assert set(asked) <= files
+    assert set(requested) <= files

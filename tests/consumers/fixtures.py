@@ -30,12 +30,12 @@ def consumer(request, require) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def kubectl_program(request, require) -> Path:
     """kubectl: the one that ETCOMPILE_KUBECTL names, that of the control plane, or that on PATH."""
-    found = os.environ.get("ETCOMPILE_KUBECTL")
-    if not found:
+    program = os.environ.get("ETCOMPILE_KUBECTL")
+    if not program:
         try:
             built = binaries(teller(request.config)) / "kubectl"
-            found = str(built) if built.exists() else shutil.which("kubectl")
+            program = str(built) if built.exists() else shutil.which("kubectl")
         except NoBinariesError:
-            found = shutil.which("kubectl")
-    require("kubectl", present=bool(found), why="there is none on PATH, nor in ETCOMPILE_KUBECTL")
-    return Path(str(found))
+            program = shutil.which("kubectl")
+    require("kubectl", present=bool(program), why="there is none on PATH, nor in ETCOMPILE_KUBECTL")
+    return Path(str(program))

@@ -31,8 +31,8 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "etcompile tests")])
         usage = x509.BasicConstraints(ca=True, path_length=0)
-        made = self._builder(self._name, self._key).add_extension(usage, critical=True)
-        self._certificate = made.sign(self._key, hashes.SHA256())
+        builder = self._builder(self._name, self._key).add_extension(usage, critical=True)
+        self._certificate = builder.sign(self._key, hashes.SHA256())
         self.file = folder / "ca.crt"
         self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
@@ -57,14 +57,14 @@ class Authority:
             [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
             + [x509.NameAttribute(NameOID.COMMON_NAME, name)]
         )
-        made = self._builder(subject, key).add_extension(
+        builder = self._builder(subject, key).add_extension(
             x509.ExtendedKeyUsage([usage]), critical=False
         )
         if names is not None:
-            made = made.add_extension(names, critical=False)
+            builder = builder.add_extension(names, critical=False)
         stem = name.replace(":", "-").replace("/", "-")
         certificate, private = self.folder / f"{stem}.crt", self.folder / f"{stem}.key"
-        certificate.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
+        certificate.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
         write_key(private, key)
         return certificate, private
 

@@ -15,12 +15,12 @@ from faultproxy import FaultProxy
 def control_plane(request, require, tmp_path_factory) -> Iterator[ControlPlane]:
     """A running etcd and kube-apiserver; skips, and says so at the end, where there are none."""
     try:
-        found = binaries(teller(request.config))
+        programs = binaries(teller(request.config))
     except NoBinariesError as error:
         request.config.stash[_MISSING] = str(error)
         require("controlplane", present=False, why=str(error))
         raise
-    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"), found)
+    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"), programs)
     yield plane
     plane.stop()
 
@@ -55,8 +55,8 @@ def proxy_certificate(control_plane) -> tuple[Path, Path]:
 def proxy(control_plane, proxy_certificate) -> Iterator[FaultProxy]:
     """A proxy that breaks what a test tells it to."""
     trusted = control_plane.authority.file
-    with FaultProxy(control_plane.server, trusted, *proxy_certificate) as found:
-        yield found
+    with FaultProxy(control_plane.server, trusted, *proxy_certificate) as running:
+        yield running
 
 
 _MISSING = pytest.StashKey[str]()

@@ -214,12 +214,12 @@ class ControlPlane:
 
         Without that which gave it the ServiceAccount that each namespace has.
         """
-        given = ("serviceaccounts", "default")
+        default_account = ("serviceaccounts", "default")
         return [
             event
             for event in self.audit(namespace)
             if event["verb"] in _WRITES
-            and (event["objectRef"]["resource"], event["objectRef"].get("name")) != given
+            and (event["objectRef"]["resource"], event["objectRef"].get("name")) != default_account
             and event["responseStatus"]["code"] < 300
             and "dryRun=All" not in event["requestURI"]
         ]

@@ -38,8 +38,8 @@ def env(pod: Any) -> dict[str, Any]:
 
 def labels(pod: Any) -> dict[str, str]:
     """The labels that upstream's Pods have."""
-    own = ("etcompile.dev/", "app.kubernetes.io/")
-    return {k: v for k, v in pod["metadata"]["labels"].items() if not k.startswith(own)}
+    prefixes = ("etcompile.dev/", "app.kubernetes.io/")
+    return {k: v for k, v in pod["metadata"]["labels"].items() if not k.startswith(prefixes)}
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -52,13 +52,13 @@ def test_every_example_renders(name: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize(("version", "kept"), [("0.5.1", True), ("0.6.1", False)])
-def test_plans_are_for_masters_that_read_them(plan: str, version: str, kept: bool) -> None:
+@pytest.mark.parametrize(("version", "accepted"), [("0.5.1", True), ("0.6.1", False)])
+def test_plans_are_for_masters_that_read_them(plan: str, version: str, accepted: bool) -> None:
     options = etcompile.Options(namespace="dlrover", dlrover_version=version)
     result = etcompile.compile(copy.deepcopy(INPUTS[plan]), options)
-    assert result.ok == kept
+    assert result.ok == accepted
     kinds = [one["kind"] for one in result.objects]
-    assert ("ScalePlan" in kinds) == kept
+    assert ("ScalePlan" in kinds) == accepted
 
 
 # 8.1 --------------------------------------------------------------------------------------------
@@ -79,12 +79,12 @@ def named(index: int) -> str:
 
 def test_torch_mnist_is_rendered_as_upstream_makes_it() -> None:
     options = etcompile.Options(dlrover_version="0.7.0")
-    made = by_name(etcompile.compile([torch("ucp")], options))
-    assert {name for kind, name in made if kind == "Pod"} == {
+    objects = by_name(etcompile.compile([torch("ucp")], options))
+    assert {name for kind, name in objects if kind == "Pod"} == {
         f"{MASTER}-0",
         *map(named, range(4)),
     }
-    pod = made["Pod", named(1)]
+    pod = objects["Pod", named(1)]
     key = "elasticjob.dlrover/"
     assert labels(pod) == {
         "app": "dlrover",
@@ -114,13 +114,13 @@ def test_torch_mnist_is_rendered_as_upstream_makes_it() -> None:
     }
     assert wanted.items() <= env(pod).items()
     assert "JOB_UID" not in env(pod)
-    [port] = made["Service", named(1)]["spec"]["ports"]
+    [port] = objects["Service", named(1)]["spec"]["ports"]
     assert port["port"] == 3333
-    [port] = made["Service", MASTER]["spec"]["ports"]
+    [port] = objects["Service", MASTER]["spec"]["ports"]
     assert port["port"] == 50001
-    command = " ".join(main(made["Pod", f"{MASTER}-0"])["command"])
+    command = " ".join(main(objects["Pod", f"{MASTER}-0"])["command"])
     assert "--platform local --job_name torch-mnist --node_num 4 --port 50001" in command
-    data = made["ConfigMap", "torch-mnist-etcompile"]["data"]
+    data = objects["ConfigMap", "torch-mnist-etcompile"]["data"]
     assert "RENDEZVOUS = (3, 4, 60, 1, 600)" in data["prime-rendezvous.py"]
 
 
@@ -155,17 +155,17 @@ def criteo() -> Any:
 
 def test_static_parameter_servers_know_each_other_as_upstreams_do() -> None:
     options = etcompile.Options(namespace="dlrover", dlrover_version="0.6.1")
-    made = by_name(etcompile.compile([criteo()], options))
+    objects = by_name(etcompile.compile([criteo()], options))
     stem = "deepctr-manual-scale-edljob"
     types = {"ps-0": ("3Gi", 2222), "chief-0": ("4Gi", 3333), "worker-0": ("4Gi", 3333)}
-    assert {name for kind, name in made if kind == "Pod"} == {f"{stem}-{one}" for one in types}
+    assert {name for kind, name in objects if kind == "Pod"} == {f"{stem}-{one}" for one in types}
     for one, (memory, number) in types.items():
-        pod = made["Pod", f"{stem}-{one}"]
+        pod = objects["Pod", f"{stem}-{one}"]
         size = {"cpu": "2", "memory": memory}
         assert main(pod)["resources"] == {"requests": size, "limits": size}
-        [port] = made["Service", f"{stem}-{one}"]["spec"]["ports"]
+        [port] = objects["Service", f"{stem}-{one}"]["spec"]["ports"]
         assert port["port"] == number
-    variables = env(made["Pod", f"{stem}-worker-0"])
+    variables = env(objects["Pod", f"{stem}-worker-0"])
     assert variables["NODE_NUM"] == "2"
     assert not {"RANK", "WORLD_SIZE"} & set(variables)
     assert json.loads(variables["TF_CONFIG"]) == {
@@ -199,12 +199,12 @@ def test_who_follows_static_parameter_servers_is_who_followed_them_upstream() ->
 def test_a_master_keeps_what_the_example_asks_for() -> None:
     options = etcompile.Options(dlrover_version="0.5.1")
     value = document("criteo-manual-as-is")
-    made = by_name(etcompile.compile([value], options))
+    objects = by_name(etcompile.compile([value], options))
     name = "deepctr-manual-scale"
-    spec = made["ElasticJob", name]["spec"]
-    assert {one: given["replicas"] for one, given in spec["replicaSpecs"].items()} == {
+    spec = objects["ElasticJob", name]["spec"]
+    assert {one: role["replicas"] for one, role in spec["replicaSpecs"].items()} == {
         "ps": 1,
         "worker": 2,
     }
     assert "dlrover-master" not in spec["replicaSpecs"]
-    assert ("Service", f"elasticjob-{name}-dlrover-master") in made
+    assert ("Service", f"elasticjob-{name}-dlrover-master") in objects

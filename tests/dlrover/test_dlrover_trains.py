@@ -76,16 +76,16 @@ Pod = dict[str, Any]
 @pytest.fixture(scope="module")
 def python(require: Callable[..., str]) -> Path:
     """A Python with torch and dlrover, on a machine where processes can be isolated."""
-    found = Path(os.environ.get("ETCOMPILE_DLROVER_PYTHON", sys.executable))
-    probe = [found, "-c", "import torch, dlrover.python.master.main, kubernetes"]
+    program = Path(os.environ.get("ETCOMPILE_DLROVER_PYTHON", sys.executable))
+    probe = [program, "-c", "import torch, dlrover.python.master.main, kubernetes"]
     works = subprocess.run(probe, capture_output=True, check=False).returncode == 0
-    require("dlrover", present=works, why=f"{found} has no torch and dlrover, which work")
+    require("dlrover", present=works, why=f"{program} has no torch and dlrover, which work")
     alone = subprocess.run([*_unshare(), "true"], capture_output=True, check=False).returncode == 0
     require("dlrover", present=alone, why="`unshare` may not make namespaces here")
     with contextlib.closing(socket.socket()) as port:
         free = port.connect_ex(("127.0.0.1", 50001)) != 0
     require("dlrover", present=free, why="somebody listens on port 50001")
-    return found
+    return program
 
 
 def _unshare() -> list[str]:
@@ -111,16 +111,16 @@ class Containers:
     def start(self, pod: Pod) -> str:
         """Starts the init containers of a Pod, one after the other, and then its main one."""
         name = pod["metadata"]["name"]
-        own = self.folder / name
-        scripts, status = own / "scripts", own / "status"
+        root = self.folder / name
+        scripts, status = root / "scripts", root / "status"
         scripts.mkdir(parents=True, exist_ok=True)
         status.mkdir(exist_ok=True)
         for key, text in self.data.items():
-            (scripts / key).write_text(text.replace(PATHS, str(own)))
+            (scripts / key).write_text(text.replace(PATHS, str(root)))
         run = pod["metadata"]["annotations"]["etcompile.dev/spec-hash"]
         (scripts / "spec-hash").write_text(run)
         [main] = pod["spec"]["containers"]
-        with (own / "log").open("ab") as log:
+        with (root / "log").open("ab") as log:
             for container in pod["spec"].get("initContainers", ()):
                 assert subprocess.call(**self._process(pod, container, log)) == 0
             self._running[name] = subprocess.Popen(**self._process(pod, main, log))
@@ -128,17 +128,17 @@ class Containers:
 
     def _process(self, pod: Pod, container: Mapping[str, Any], log: Any) -> dict[str, Any]:
         name = pod["metadata"]["name"]
-        own = self.folder / name
+        root = self.folder / name
         env = {
             one["name"]: one["value"] if "value" in one else _field(pod, one["valueFrom"])
             for one in container.get("env", ())
         }
-        command = [word.replace(PATHS, str(own)) for word in container["command"]]
+        command = [word.replace(PATHS, str(root)) for word in container["command"]]
         path = f"{self.bin}:{os.environ['PATH']}"
         shared = {"HOSTS": str(self.folder / "hosts"), "CHECKPOINT": str(self.folder / "step")}
         return {
             "args": [*_unshare(), "sh", "-c", ISOLATED, "sh", *command],
-            "env": {"PATH": path, "HOME": str(own), "LANG": "C.UTF-8", **shared, **env},
+            "env": {"PATH": path, "HOME": str(root), "LANG": "C.UTF-8", **shared, **env},
             "cwd": self.folder,
             "stdout": log,
             "stderr": subprocess.STDOUT,
@@ -182,15 +182,15 @@ class Watched:
     """
 
     def __init__(self, objects: Iterable[Mapping[str, Any]], say: Callable[[str], None]) -> None:
-        found = [dict(one) for one in objects]
-        [config] = [one for one in found if one["kind"] == "ConfigMap"]
+        copies = [dict(one) for one in objects]
+        [config] = [one for one in copies if one["kind"] == "ConfigMap"]
         metadata = {**config["metadata"], "uid": "config", "resourceVersion": "1"}
         self.run = StoredRun({**config, "metadata": metadata})
         self.data: Mapping[str, str] = config["data"]
         self.pods: dict[str, Pod] = {}
         self.record: RunRecord | None = None
         self._say = say
-        for one in found:
+        for one in copies:
             if one["kind"] == "Pod":
                 self.add(one)
 
@@ -214,7 +214,7 @@ class Watched:
 
     def created(self) -> list[Pod]:
         """The Pods that are to be created now, and are from now on."""
-        made: list[Pod] = []
+        pods: list[Pod] = []
         actions = decide(self._view(), time.time())
         for action in actions:
             match action:
@@ -224,14 +224,14 @@ class Watched:
                     assert follower is not None, name
                     pod = self.run.undeclared_pod(role, follower, name)
                     self.add(pod)
-                    made.append(pod)
+                    pods.append(pod)
                 case EmitEvent():
                     self._say(f"{action.reason} {action.pod or ''}: {action.message}")
                 case Requeue():
                     pass
                 case _:
                     raise AssertionError(action)
-        return made
+        return pods
 
     def _view(self) -> JobView:
         return JobView(
@@ -255,9 +255,9 @@ def eventually(what: str, holds: Callable[[], object], timeout: float = 90) -> f
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="etcompile-dlrover-"))
-    yield made
-    shutil.rmtree(made)
+    path = Path(tempfile.mkdtemp(prefix="etcompile-dlrover-"))
+    yield path
+    shutil.rmtree(path)
 
 
 @pytest.mark.programs  # goes by the clock

@@ -95,20 +95,20 @@ def explained(case: dict[str, Any]) -> Explanation:
 
 def status(facts: dict[str, Any]) -> dict[str, Any]:
     """The status of a Pod, as its kubelet would write it."""
-    found = {"phase": facts.get("phase", "Running")}
-    found |= {key: facts[key] for key in ("reason", "message") if key in facts}
-    found["conditions"] = [
+    result = {"phase": facts.get("phase", "Running")}
+    result |= {key: facts[key] for key in ("reason", "message") if key in facts}
+    result["conditions"] = [
         {"status": "True", "lastTransitionTime": stamp(STARTED - facts.get("at", 0)), **condition}
         for condition in facts.get("conditions", [])
     ]
-    if found["phase"] == "Running":
-        found["conditions"].append({"type": "Ready", "status": "True"})
+    if result["phase"] == "Running":
+        result["conditions"].append({"type": "Ready", "status": "True"})
     if "unscheduled" in facts:
-        reason = found.pop("reason", "Unschedulable")
-        told = {"type": "PodScheduled", "status": "False", "reason": reason}
-        found["conditions"].append({**told, "message": facts["unscheduled"]})
-        return found
-    container = {"name": "pytorch", "restartCount": 0, "ready": found["phase"] == "Running"}
+        reason = result.pop("reason", "Unschedulable")
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason}
+        result["conditions"].append({**condition, "message": facts["unscheduled"]})
+        return result
+    container = {"name": "pytorch", "restartCount": 0, "ready": result["phase"] == "Running"}
     if "waiting" in facts:
         container["state"] = {"waiting": facts["waiting"]}
     elif "container" in facts:
@@ -117,11 +117,11 @@ def status(facts: dict[str, Any]) -> dict[str, Any]:
         if at is not None:
             how["finishedAt"] = stamp(STARTED - at)
         container["state"] = {"terminated": {**how, "message": facts.get("log", "")}}
-    elif found["phase"] == "Running":
+    elif result["phase"] == "Running":
         container["state"] = {"running": {"startedAt": stamp(STARTED)}}
     else:
-        return found
-    return {**found, "containerStatuses": [container]}
+        return result
+    return {**result, "containerStatuses": [container]}
 
 
 def check(case: dict[str, Any], why: Explanation) -> None:

@@ -92,8 +92,8 @@ def of(text: str) -> str:
 def test_an_error_that_the_program_survived_is_not_what_it_died_of() -> None:
     warned = "ldconfig: /usr/lib: permission denied\n"
     assert of(f"{warned}{TRACE}ncclRemoteError: a call failed") == "PeerLost"
-    own = f"lost: Connection reset by peer, retrying\n{TRACE}PermissionError: [Errno 13] /ckpt"
-    assert of(own) == "Permission"
+    log = f"lost: Connection reset by peer, retrying\n{TRACE}PermissionError: [Errno 13] /ckpt"
+    assert of(log) == "Permission"
     assert of(f"CUDA out of memory handling on\n{TRACE}AssertionError: no size fits") == "Exception"
     assert of("CUDA out of memory. Tried to allocate 2 GiB\nstep 9 loss 1.0") == "ExitCode"
     assert of("OSError: [Errno 30] Read-only file system (ignored)") == "ExitCode"

@@ -27,30 +27,32 @@ def failure(index: int, at: float = 100.0, attempt: int = 0, **more: object) -> 
     return Failure("worker", index, f"bert-worker-{index}", uid, attempt, at, **facts)
 
 
-def told(*new: Failure, log: FailureLog | None = None, now: float = 200.0) -> FailureLog:
+def log_with(*new: Failure, log: FailureLog | None = None, now: float = 200.0) -> FailureLog:
     visible = [one.uid.partition(".")[0] for one in new]
     return (log or FailureLog("run")).with_failures(new, visible, now)
 
 
 def test_the_first_is_the_one_that_lost_no_peer_though_it_is_told_of_last() -> None:
-    log = told(*(failure(index, 100.0, tail=LOST) for index in range(7)))
-    log = told(failure(7, 101.0, code=137, reason="OOMKilled"), log=log)
+    log = log_with(*(failure(index, 100.0, tail=LOST) for index in range(7)))
+    log = log_with(failure(7, 101.0, code=137, reason="OOMKilled"), log=log)
     assert first_causes(log.failures)[0].index == 7
 
 
 def test_of_what_has_a_cause_of_its_own_the_earliest_is_the_first() -> None:
-    log = told(failure(0, 103.0, code=139), failure(1, 101.0, code=139), failure(2, 102.0, code=9))
+    log = log_with(
+        failure(0, 103.0, code=139), failure(1, 101.0, code=139), failure(2, 102.0, code=9)
+    )
     assert first_causes(log.failures)[0].index == 1
 
 
 def test_of_one_second_what_ended_by_itself_comes_before_what_was_terminated() -> None:
     """A kubelet reports whole seconds, a supervisor parts of them."""
-    log = told(failure(0, 101.0, code=143), failure(1, 101.4, code=3))
+    log = log_with(failure(0, 101.0, code=143), failure(1, 101.4, code=3))
     assert first_causes(log.failures)[0].index == 1
 
 
 def test_where_all_lost_a_peer_the_earliest_is_the_first() -> None:
-    log = told(failure(3, 102.0, tail=LOST), failure(4, 101.0, tail=LOST))
+    log = log_with(failure(3, 102.0, tail=LOST), failure(4, 101.0, tail=LOST))
     assert first_causes(log.failures)[0].index == 4
 
 
@@ -58,7 +60,7 @@ def test_hundreds_at_once_stay_small_and_the_first_is_among_them() -> None:
     lines = "\n".join(f"step {step} loss {step / 7}" for step in range(300))
     many = [failure(index, 101.0, tail=f"{lines}\n{LOST}") for index in range(200)]
     first = failure(200, 102.0, code=137, reason="OOMKilled", tail=lines)
-    log = told(*many, first)
+    log = log_with(*many, first)
     assert len(log.failures) == MOST
     assert first_causes(log.failures)[0].index == 200
     assert log.left_out == {0: 201 - MOST}
@@ -66,30 +68,30 @@ def test_hundreds_at_once_stay_small_and_the_first_is_among_them() -> None:
     # And the same in each attempt that follows: each keeps its first.
     for attempt in range(1, 5):
         again = [failure(index, 200.0 + attempt, attempt, tail=LOST) for index in range(200)]
-        log = told(*again, failure(200, 210.0 + attempt, attempt, code=139), log=log)
+        log = log_with(*again, failure(200, 210.0 + attempt, attempt, code=139), log=log)
         assert len(log_text(log)) < 100 * 1024
     firsts = first_causes(log.failures)
     assert {number: one.index for number, one in firsts.items()} == dict.fromkeys(range(5), 200)
 
 
 def test_nothing_is_written_down_twice_as_long_as_it_may_be_seen() -> None:
-    log = told(failure(0), failure(1))
-    assert told(failure(0), failure(1), log=log) is log
+    log = log_with(failure(0), failure(1))
+    assert log_with(failure(0), failure(1), log=log) is log
     assert log.nodes == {"node-0": {"ExitCode": 1}, "node-1": {"ExitCode": 1}}
-    later = told(failure(2), log=log)  # the Pods of the first two are gone
+    later = log_with(failure(2), log=log)  # the Pods of the first two are gone
     assert later.noted == ("uid-2.main.0",)
 
 
 def test_nodes_are_counted_for_what_failed_there_by_itself() -> None:
-    log = told(failure(0, tail=LOST), failure(4, code=139), failure(8, code=139))
+    log = log_with(failure(0, tail=LOST), failure(4, code=139), failure(8, code=139))
     assert log.nodes == {"node-0": {"Segfault": 2}}
 
 
 def test_credentials_are_not_kept() -> None:
     token = "ghp_" + "a1B2" * 9
-    [found] = failures_of(ended_pod(1, f"export TOKEN={token}\nfailed"))
-    assert token not in found.tail
-    assert found.tail.endswith("failed")
+    [failure] = failures_of(ended_pod(1, f"export TOKEN={token}\nfailed"))
+    assert token not in failure.tail
+    assert failure.tail.endswith("failed")
 
 
 def ended_pod(code: int, message: str = "", **metadata: object) -> dict[str, object]:
@@ -106,10 +108,18 @@ def ended_pod(code: int, message: str = "", **metadata: object) -> dict[str, obj
 
 
 def test_a_pod_says_who_it_was_where_and_how_it_ended() -> None:
-    [found] = failures_of(ended_pod(139, "step 3"))
-    facts = (found.role, found.index, found.pod, found.node, found.code, found.reason, found.tail)
+    [failure] = failures_of(ended_pod(139, "step 3"))
+    facts = (
+        failure.role,
+        failure.index,
+        failure.pod,
+        failure.node,
+        failure.code,
+        failure.reason,
+        failure.tail,
+    )
     assert facts == ("worker", 3, "bert-worker-3", "gpu-07", 139, "Error", "step 3")
-    assert found.cause.name == "Segfault"
+    assert failure.cause.name == "Segfault"
     assert [*failures_of(ended_pod(0))] == []
 
 
@@ -128,9 +138,9 @@ def late_pod(seconds: int) -> dict[str, object]:
 
 
 def test_a_pod_at_its_own_deadline_was_not_killed_for_memory() -> None:
-    [found] = failures_of(late_pod(55))
-    assert (found.cause.name, found.container) == ("DeadlineExceeded", "")
-    assert "memory" not in found.in_words
+    [failure] = failures_of(late_pod(55))
+    assert (failure.cause.name, failure.container) == ("DeadlineExceeded", "")
+    assert "memory" not in failure.in_words
 
 
 def test_a_pod_that_the_watcher_ends_has_not_failed() -> None:
@@ -141,14 +151,14 @@ def test_a_container_that_was_started_again_tells_of_its_last_end() -> None:
     pod = ended_pod(1, "first try")
     status = pod["status"]["containerStatuses"][0]  # type: ignore[index]
     status |= {"lastState": status.pop("state"), "state": {"running": {}}, "restartCount": 2}
-    [found] = failures_of(pod)
-    assert (found.uid, found.tail) == ("uid-3.main.2", "first try")
+    [failure] = failures_of(pod)
+    assert (failure.uid, failure.tail) == ("uid-3.main.2", "first try")
 
 
 @given(st.text(), st.integers(0, 6000))
 def test_no_tail_is_larger_than_may_be_kept(text: str, times: int) -> None:
-    kept = tail_of(text * times)
-    assert len(json.dumps(kept, ensure_ascii=False).encode()) <= 4096
+    tail = tail_of(text * times)
+    assert len(json.dumps(tail, ensure_ascii=False).encode()) <= 4096
 
 
 @pytest.mark.parametrize(
@@ -167,16 +177,16 @@ def test_what_somebody_else_has_written_there_is_not_believed(data: dict[str, st
 
 
 def test_what_is_written_is_read_back() -> None:
-    log = told(failure(0, tail="ünïcode\n\ttab"), failure(1, message="x" * 2000))
+    log = log_with(failure(0, tail="ünïcode\n\ttab"), failure(1, message="x" * 2000))
     assert read_log({"failures": log_text(log)}) == log
 
 
 def test_what_is_still_to_be_read_of_the_newest_attempt_is_kept() -> None:
     log = None
     for attempt in range(30):
-        log = told(failure(0, 100.0 + attempt, attempt, code=139), log=log)
+        log = log_with(failure(0, 100.0 + attempt, attempt, code=139), log=log)
     unread = {"code": None, "reason": "CommandEnded"}
-    log = told(*(failure(index, 200.0, 30, **unread) for index in range(8)), log=log)
+    log = log_with(*(failure(index, 200.0, 30, **unread) for index in range(8)), log=log)
     newest = [one for one in log.failures if one.attempt == 30]
     assert (len(newest), len(log.failures)) == (8, MOST)
     # One of them says that it lost no peer; until then nobody is counted for its node.
@@ -195,8 +205,8 @@ def test_what_is_still_to_be_read_of_the_newest_attempt_is_kept() -> None:
 def test_of_a_container_that_ran_several_epochs_only_the_last_one_speaks() -> None:
     lines = (LOST, "etcompile: the command ended with exit code 1; it can begin again")
     pod = ended_pod(137, "\n".join((*lines, "etcompile: epoch 3 begins", "step 8")))
-    [found] = failures_of(pod)
-    assert (found.tail, found.cause.name) == ("step 8", "Killed")
+    [failure] = failures_of(pod)
+    assert (failure.tail, failure.cause.name) == ("step 8", "Killed")
 
 
 def test_what_nobody_can_have_written_there_costs_nothing() -> None:

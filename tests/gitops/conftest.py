@@ -49,27 +49,27 @@ KUBECTL = os.environ.get("ETCOMPILE_E2E_KUBECTL", "kubectl")
 
 
 def _need(name: str) -> str:
-    found = os.environ.get(name, "")
-    if not found:
+    value = os.environ.get(name, "")
+    if not value:
         say = pytest.fail if "gitops" in os.environ.get("ETCOMPILE_REQUIRE", "") else pytest.skip
         say(f"needs {name}: see the head of {__file__}")
-    return found
+    return value
 
 
 @pytest.fixture(scope="session")
 def gitops_cluster() -> Iterator[Cluster]:
     """The cluster, as its administrator."""
-    with connect(kubeconfig=_need("ETCOMPILE_E2E_KUBECONFIG"), timeout=30) as found:
-        yield found
+    with connect(kubeconfig=_need("ETCOMPILE_E2E_KUBECONFIG"), timeout=30) as connected:
+        yield connected
 
 
 @pytest.fixture(scope="session")
 def gitops_kubectl() -> Callable[..., str]:
-    """`kubectl(*words, given=TEXT)`: what it prints."""
+    """`kubectl(*words, stdin=TEXT)`: what it prints."""
 
-    def run(*words: str, given: str | None = None) -> str:
+    def run(*words: str, stdin: str | None = None) -> str:
         command = [KUBECTL, "--kubeconfig", _need("ETCOMPILE_E2E_KUBECONFIG"), *words]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
         return done.stdout
 
@@ -80,8 +80,8 @@ def gitops_kubectl() -> Callable[..., str]:
 def argocd(gitops_cluster, tmp_path_factory) -> ArgoCD:
     """The cluster's Argo CD."""
     repository = _need("ETCOMPILE_E2E_ARGOCD_REPO")
-    own = "https://kubernetes.default.svc"
-    destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", own)
+    default = "https://kubernetes.default.svc"
+    destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", default)
     return ArgoCD(gitops_cluster, repository, tmp_path_factory.mktemp("argocd"), destination)
 
 
@@ -95,8 +95,8 @@ def flux(gitops_cluster) -> Flux:
 @pytest.fixture(scope="module", params=["argocd", "flux"])
 def tool(request: pytest.FixtureRequest) -> Tool:
     """Argo CD, then Flux."""
-    found: Tool = request.getfixturevalue(request.param)
-    return found
+    value: Tool = request.getfixturevalue(request.param)
+    return value
 
 
 @pytest.fixture(scope="session")
@@ -113,18 +113,18 @@ def places(
 
     One whose name ends with `-profile` is rendered with the profile made for the tool.
     """
-    nodes, made, watchers = Nodes(gitops_cluster), [], []
+    nodes, built, watchers = Nodes(gitops_cluster), [], []
     run = secrets.token_hex(2)
 
     def make(*names: str) -> dict[str, Place]:
         folder = tmp_path_factory.mktemp("places")
-        found = {}
+        by_name = {}
         for name in names:
-            number = len(made)
+            number = len(built)
             short = re.sub(r"[^a-z0-9]+", "-", name.lower())[:28].strip("-")
             namespace = f"etcompile-e2e-{tool.name}-{run}-{number}-{short}"
             gitops_kubectl("create", "namespace", namespace)
-            found[name] = Place(
+            by_name[name] = Place(
                 gitops_cluster,
                 tool,
                 nodes,
@@ -134,17 +134,17 @@ def places(
                 gitops_kubectl,
                 tool.name if name.endswith("-profile") else "plain",
             )
-            made.append(found[name])
-        namespaces = [place.namespace for place in found.values()]
+            built.append(by_name[name])
+        namespaces = [place.namespace for place in by_name.values()]
         nodes.start(f"etcompile-e2e-{tool.name}-{run}", *namespaces)
         watchers.append(_Watcher(gitops_kubectl, namespaces, folder))
-        return found
+        return by_name
 
     yield make
-    for place in made:
+    for place in built:
         place.close()
     nodes.close()
-    for place in made:
+    for place in built:
         gitops_kubectl("delete", "namespace", place.namespace, "--wait=false")
     for watcher in watchers:
         watcher.stop()
@@ -164,7 +164,7 @@ class _Watcher:
             for part in manifests.stdout.decode().split("---\n")
             if re.search(r"^kind: (ServiceAccount|Role|RoleBinding)$", part, re.MULTILINE)
         ]
-        kubectl("apply", "-f", "-", given="---\n".join(rights))
+        kubectl("apply", "-f", "-", stdin="---\n".join(rights))
         token = kubectl("-n", namespaces[0], "create", "token", "etcompile-watch", "--duration=2h")
         config = json.loads(kubectl("config", "view", "--raw", "--minify", "-o", "json"))
         config["users"][0]["user"] = {"token": token.strip()}

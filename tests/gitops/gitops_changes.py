@@ -91,7 +91,7 @@ class Changes:
             )
             time.sleep(0.2)
 
-    def told(self, namespace: str, since: float) -> str:
+    def summary(self, namespace: str, since: float) -> str:
         """How often who changed what, in a line."""
         counted = Counter(
             f"{one.verb} {one.kind}" + f" by {one.manager}" * bool(one.manager)
@@ -108,12 +108,12 @@ class Changes:
                     self._managed[one["metadata"]["uid"]] = _managers(one)
                 for event in self._cluster.watch(resource, listing.resource_version, None):
                     if event.type in ("ADDED", "MODIFIED", "DELETED"):
-                        self._saw(event.type, resource.kind, event.object)
+                        self._record(event.type, resource.kind, event.object)
             except ClusterError as error:
                 if not error.expired:
                     return
 
-    def _saw(self, verb: str, kind: str, value: Object) -> None:
+    def _record(self, verb: str, kind: str, value: Object) -> None:
         metadata = value["metadata"]
         uid, managers = metadata["uid"], _managers(value)
         before = self._managed.get(uid, [])

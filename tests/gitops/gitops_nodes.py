@@ -44,7 +44,7 @@ class Nodes:
         self._claims = cluster.resource("v1", "PersistentVolumeClaim")
         self._volumes = cluster.resource("v1", "PersistentVolume")
         self._leases = cluster.resource("coordination.k8s.io/v1", "Lease")
-        self._own: dict[str, list[str]] = {}
+        self._names: dict[str, list[str]] = {}
         self._stop = threading.Event()
         self._ending: dict[str, float] = {}
         self.started: dict[str, list[str]] = {}
@@ -60,7 +60,7 @@ class Nodes:
 
     def add(self, namespace: str, node: str) -> None:
         """Gives a namespace a node, or another one; Pods go to the first that takes any."""
-        if not any(node in nodes for nodes in self._own.values()):
+        if not any(node in nodes for nodes in self._names.values()):
             with contextlib.suppress(ClusterError):
                 self._cluster.create(
                     {
@@ -70,13 +70,13 @@ class Nodes:
                     }
                 )
             self._beat(node)
-        self._own[namespace] = [*self._own.get(namespace, ()), node]
+        self._names[namespace] = [*self._names.get(namespace, ()), node]
 
     def move(self, namespace: str, *nodes: str) -> None:
         """Gives a namespace nodes of its own, before it has Pods."""
         for node in nodes:
             self.add(namespace, node)
-        self._own[namespace] = [*nodes]
+        self._names[namespace] = [*nodes]
 
     def close(self) -> None:
         """Ends the kubelets, and removes the nodes and volumes."""
@@ -92,9 +92,9 @@ class Nodes:
 
     def ends(self, namespace: str, name: str, code: int = 0) -> None:
         """All containers of a Pod end with a code."""
-        found = self._cluster.get(self._pods, name, namespace)
-        assert found, f"there is no Pod {name}"
-        self._end(found, code)
+        pod = self._cluster.get(self._pods, name, namespace)
+        assert pod, f"there is no Pod {name}"
+        self._end(pod, code)
 
     def finish(self, namespace: str) -> None:
         """The training of each Pod that trains comes to its good end."""
@@ -114,15 +114,15 @@ class Nodes:
             with contextlib.suppress(ClusterError):
                 fields = f"spec.schedulerName={SCHEDULER}"
                 listed = self._cluster.list(self._pods, None, fields=fields).items
-                own = [one for one in listed if one["metadata"]["namespace"] in self._own]
-                done = self._done(own)
-                for pod in own:
+                ours = [one for one in listed if one["metadata"]["namespace"] in self._names]
+                done = self._done(ours)
+                for pod in ours:
                     with contextlib.suppress(ClusterError):
-                        self._look(pod, done)
+                        self._advance(pod, done)
             with contextlib.suppress(ClusterError):
                 self._provision()
 
-    def _look(self, pod: Object, done: set[tuple[str, str]]) -> None:
+    def _advance(self, pod: Object, done: set[tuple[str, str]]) -> None:
         metadata = pod["metadata"]
         over = (metadata["namespace"], (metadata.get("annotations") or {}).get(_HASH, "")) in done
         if "deletionTimestamp" in metadata:
@@ -143,7 +143,7 @@ class Nodes:
 
     def _place(self, pod: Object) -> None:
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-        for node in self._own[namespace]:
+        for node in self._names[namespace]:
             there = self._cluster.get(self._nodes, node)
             if there and not there["spec"].get("unschedulable"):
                 target = {"apiVersion": "v1", "kind": "Node", "name": node}
@@ -217,18 +217,18 @@ class Nodes:
 
     def _done(self, pods: Iterable[Object]) -> set[tuple[str, str]]:
         """Of each namespace, the runs that are over."""
-        found = set()
+        done_runs = set()
         for namespace in {one["metadata"]["namespace"] for one in pods}:
             for one in self._cluster.list(self._maps, namespace, labels="etcompile.dev/job").items:
                 if (done := (one.get("data") or {}).get("done")) is not None:
-                    found.add((namespace, done.strip()))
-        return found
+                    done_runs.add((namespace, done.strip()))
+        return done_runs
 
     def _provision(self) -> None:
         """A volume for each claim: not every cluster has somebody who makes them."""
         for claim in self._cluster.list(self._claims, None).items:
             namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
-            if namespace not in self._own or (claim.get("status") or {}).get("phase") == "Bound":
+            if namespace not in self._names or (claim.get("status") or {}).get("phase") == "Bound":
                 continue
             volume = {
                 "apiVersion": "v1",
@@ -248,7 +248,7 @@ class Nodes:
 
     def _live(self) -> None:
         while not self._stop.wait(8):
-            for node in {node for nodes in self._own.values() for node in nodes}:
+            for node in {node for nodes in self._names.values() for node in nodes}:
                 with contextlib.suppress(ClusterError):
                     self._beat(node)
 

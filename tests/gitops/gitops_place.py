@@ -35,10 +35,10 @@ def eventually(
 ) -> Any:
     """What `check` returns once it is true; fails the test, saying why, if that takes too long."""
     end = time.monotonic() + seconds
-    while not (found := check()):
+    while not (result := check()):
         assert time.monotonic() < end, f"not within {seconds} s: {why()}"
         time.sleep(0.2)
-    return found
+    return result
 
 
 class Place:
@@ -145,11 +145,11 @@ class Place:
             if time.monotonic() > again:
                 again = time.monotonic() + 15
                 self.tool.refresh(self.namespace)
-            found = self.status()
-            return found if found.synced and found.health in wanted else None
+            status = self.status()
+            return status if status.synced and status.health in wanted else None
 
-        found: Status = eventually(is_synced, seconds, lambda: (self.status(), self.phases()))
-        return found
+        status: Status = eventually(is_synced, seconds, lambda: (self.status(), self.phases()))
+        return status
 
     def pods(self) -> dict[str, Object]:
         """The live Pods by name."""
@@ -174,15 +174,15 @@ class Place:
 
     def data(self, name: str) -> dict[str, str]:
         """The data of a ConfigMap; empty if there is none."""
-        found = self.cluster.get(self._maps, name, self.namespace)
-        return (found or {}).get("data") or {}
+        config_map = self.cluster.get(self._maps, name, self.namespace)
+        return (config_map or {}).get("data") or {}
 
     def hosts(self, job: str) -> list[str]:
         """The Pods in the live host list, whatever form of their names it has."""
         lines = next(iter(self.data(f"{job}-etcompile-hosts").values()), "").splitlines()
         return [re.split("[.: ]", line)[0] for line in lines]
 
-    def made(self, name: str, since: float) -> list[str]:
+    def creators(self, name: str, since: float) -> list[str]:
         """Who made a Pod of this name, as often as one was made."""
         return [
             one.manager
@@ -201,8 +201,8 @@ class Place:
 
     def records(self) -> list[str]:
         """The run records."""
-        found = self.cluster.list(self._maps, self.namespace, labels="etcompile.dev/job").items
-        names = [one["metadata"]["name"] for one in found]
+        records = self.cluster.list(self._maps, self.namespace, labels="etcompile.dev/job").items
+        names = [one["metadata"]["name"] for one in records]
         return sorted(name for name in names if name.endswith("-status"))
 
     def finished(self) -> bool:
@@ -212,12 +212,12 @@ class Place:
     def left(self) -> list[str]:
         """What is there of jobs, `Kind/name`."""
         kinds = "pods,services,configmaps,secrets,serviceaccounts,roles,rolebindings,jobs,pvc"
-        found = json.loads(
+        objects = json.loads(
             self.kubectl(
                 "-n", self.namespace, "get", kinds, "-o", "json", "-l", "etcompile.dev/job"
             )
         )
-        return sorted(f"{one['kind']}/{one['metadata']['name']}" for one in found["items"])
+        return sorted(f"{one['kind']}/{one['metadata']['name']}" for one in objects["items"])
 
 
 def _overlay(namespace: str, kinds: list[str]) -> Object:

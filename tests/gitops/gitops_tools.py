@@ -140,19 +140,19 @@ class ArgoCD:
 
     def status(self, name: str) -> Status:
         """Its sync and health status, as of the commit pushed last or a later one."""
-        found = self._cluster.get(self._applications, name, TOOL_NAMESPACES["argocd"]) or {}
-        status = found.get("status") or {}
+        application = self._cluster.get(self._applications, name, TOOL_NAMESPACES["argocd"]) or {}
+        status = application.get("status") or {}
         sync = status.get("sync") or {}
         operation = status.get("operationState") or {}
         wanted = self._pushed[next(p for p in _prefixes(self._paths[name]) if p in self._pushed)]
         known = self._revisions[self._revisions.index(wanted) :]
-        told = [one["message"] for one in status.get("conditions") or ()]
+        messages = [one["message"] for one in status.get("conditions") or ()]
         return Status(
             sync.get("status") == "Synced"
             and sync.get("revision") in known
             and operation.get("phase") in (None, "Succeeded"),
             (status.get("health") or {}).get("status", ""),
-            "; ".join([sync.get("status", "?"), operation.get("message", ""), *told]),
+            "; ".join([sync.get("status", "?"), operation.get("message", ""), *messages]),
         )
 
     def remove(self, name: str) -> None:
@@ -163,9 +163,9 @@ class ArgoCD:
         """Whether its tracking id names the application and the very object."""
         metadata = value["metadata"]
         group = value["apiVersion"].rpartition("/")[0]
-        own = f"{name}:{group}/{value['kind']}:{metadata['namespace']}/{metadata['name']}"
+        expected = f"{name}:{group}/{value['kind']}:{metadata['namespace']}/{metadata['name']}"
         notes = metadata.get("annotations") or {}
-        return notes.get("argocd.argoproj.io/tracking-id") == own
+        return notes.get("argocd.argoproj.io/tracking-id") == expected
 
     def _annotate(self, name: str, key: str, text: str) -> None:
         change = {"metadata": {"annotations": {key: text}}}
@@ -242,9 +242,9 @@ class Flux:
         """Has Flux look at the source, and apply it."""
         now = {"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": repr(time.time())}}}
         source = self._paths[name].partition("/")[0]
-        asked = [(self._sources, source)]
-        asked += [(self._kustomizations, stage) for stage in self._stages[name]]
-        for resource, one in asked:
+        objects = [(self._sources, source)]
+        objects += [(self._kustomizations, stage) for stage in self._stages[name]]
+        for resource, one in objects:
             with contextlib.suppress(ClusterError):
                 self._cluster.patch(resource, one, now, TOOL_NAMESPACES["flux"])
 
@@ -254,16 +254,18 @@ class Flux:
             self._sources, self._paths[name].partition("/")[0], TOOL_NAMESPACES["flux"]
         )
         newest = ((source or {}).get("status") or {}).get("artifact", {}).get("revision")
-        ready, told = True, []
+        ready, messages = True, []
         for stage in self._stages[name]:
-            found = self._cluster.get(self._kustomizations, stage, TOOL_NAMESPACES["flux"]) or {}
-            status = found.get("status") or {}
+            kustomization = (
+                self._cluster.get(self._kustomizations, stage, TOOL_NAMESPACES["flux"]) or {}
+            )
+            status = kustomization.get("status") or {}
             conditions = {one["type"]: one for one in status.get("conditions") or ()}
             condition = conditions.get("Ready") or {}
             applied = newest is not None and status.get("lastAppliedRevision") == newest
             ready = ready and applied and condition.get("status") == "True"
-            told.append(condition.get("message", ""))
-        return Status(ready, "Ready" if ready else "NotReady", "; ".join(told))
+            messages.append(condition.get("message", ""))
+        return Status(ready, "Ready" if ready else "NotReady", "; ".join(messages))
 
     def remove(self, name: str) -> None:
         """Deletes the Kustomizations, which prune."""

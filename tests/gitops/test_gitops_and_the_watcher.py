@@ -55,11 +55,13 @@ def ended(place: Place, begun: float, *healths: str) -> None:
     place.synced(*healths)
     place.changes.settle(place.namespace)
     took = time.monotonic() - begun
-    told = place.changes.told(place.namespace, begun)
+    changed = place.changes.summary(place.namespace, begun)
     place.changes.quiet(place.namespace, QUIET)
     assert place.untracked() == []
     status = place.synced(*healths)
-    print(f"\n{place.namespace}: {took:.1f} s, then quiet for {QUIET} s, {status.health}: {told}")
+    print(
+        f"\n{place.namespace}: {took:.1f} s, then quiet for {QUIET} s, {status.health}: {changed}"
+    )
 
 
 def other(place: Place, before: dict[str, str], *names: str) -> bool:
@@ -77,7 +79,7 @@ def a_failed_worker_is_replaced(place: Place) -> None:
     eventually(lambda: other(place, before, "bert-worker-1"))
     eventually(lambda: sorted(place.hosts("bert")) == bert(0, 1, 2)[1:])
     ended(place, begun)
-    assert place.made("bert-worker-1", begun) == ["etcompile-watcher"]
+    assert place.creators("bert-worker-1", begun) == ["etcompile-watcher"]
     after = place.uids()
     assert {name for name in after if after[name] != before[name]} == {"bert-worker-1"}
 
@@ -90,7 +92,7 @@ def a_worker_that_fails_again_and_again_is_replaced_each_time(place: Place) -> N
         place.nodes.ends(place.namespace, "bert-worker-2", 1)
         eventually(lambda: other(place, before, "bert-worker-2"))  # noqa: B023
     ended(place, begun)
-    assert len(place.made("bert-worker-2", begun)) == 3
+    assert len(place.creators("bert-worker-2", begun)) == 3
 
 
 def a_worker_deleted_by_hand_comes_back_once(place: Place) -> None:
@@ -99,7 +101,7 @@ def a_worker_deleted_by_hand_comes_back_once(place: Place) -> None:
     place.delete("bert-worker-0")
     eventually(lambda: other(place, before, "bert-worker-0"))
     ended(place, begun)
-    assert len(place.made("bert-worker-0", begun)) == 1
+    assert len(place.creators("bert-worker-0", begun)) == 1
     after = place.uids()
     assert {name for name in after if after[name] != before[name]} == {"bert-worker-0"}
 
@@ -121,7 +123,7 @@ def a_scale_out_and_a_scale_in_touch_only_what_scales(place: Place) -> None:
     after = place.uids()
     assert {name: before[name] for name in after} == after
     for name in ("bert-worker-3", "bert-worker-4"):
-        assert len(place.made(name, begun)) == 1, "came back after the scale-in"
+        assert len(place.creators(name, begun)) == 1, "came back after the scale-in"
     assert [one for one in place.left() if one.endswith(("worker-3", "worker-4"))] == []
 
 
@@ -134,9 +136,9 @@ def a_new_run_takes_the_place_of_the_old_one(place: Place) -> None:
     eventually(lambda: len(place.hosts("bert")) == 3)
     ended(place, begun)
     for name in bert(0, 1, 2):
-        assert place.made(name, begun) == [], "came back after its run was over"
+        assert place.creators(name, begun) == [], "came back after its run was over"
     for name in names:
-        assert len(place.made(name, begun)) == 1
+        assert len(place.creators(name, begun)) == 1
 
 
 def a_finished_run_stays_finished(place: Place) -> None:
@@ -170,7 +172,7 @@ def a_drained_node_is_left_by_all_and_they_come_back_elsewhere(place: Place) -> 
     ended(place, begun)
     assert {pod["spec"]["nodeName"] for pod in place.pods().values()} == {other_node}
     for name in names:
-        assert len(place.made(name, begun)) == 1
+        assert len(place.creators(name, begun)) == 1
 
 
 def a_node_by_whose_fault_two_pods_failed_is_avoided_and_all_stays_synced(place: Place) -> None:
@@ -191,7 +193,7 @@ def a_node_by_whose_fault_two_pods_failed_is_avoided_and_all_stays_synced(place:
     # What comes back later avoids it too; what has not failed stays as it was.
     assert _avoided(place.pods()["bert-worker-1"]) == [bad]
     assert _avoided(place.pods()["bert-worker-0"]) == []
-    assert len(place.made("bert-worker-1", begun)) == 2
+    assert len(place.creators("bert-worker-1", begun)) == 2
 
 
 def _avoided(pod: Object) -> list[str]:
@@ -220,7 +222,7 @@ def a_suspended_job_runs_nothing_until_it_is_resumed(place: Place) -> None:
     place.synced()
     place.changes.settle(place.namespace, 8)
     for name in names:
-        assert place.made(name, begun) == [], "came back though the job is suspended"
+        assert place.creators(name, begun) == [], "came back though the job is suspended"
     document["spec"]["runPolicy"] = {"suspend": False}
     place.commit(document)
     eventually(lambda: place.run(*names), why=place.phases)
@@ -235,7 +237,7 @@ def a_job_that_leaves_git_leaves_nothing_but_its_record(place: Place) -> None:
     ended(place, begun)
     assert place.left() == ["ConfigMap/bert-etcompile-status"]
     for name in bert(0, 1, 2):
-        assert place.made(name, begun) == [], "came back after it left Git"
+        assert place.creators(name, begun) == [], "came back after it left Git"
 
 
 _ORDERED = (
@@ -260,13 +262,13 @@ PLACES = {
 
 
 @pytest.fixture(scope="module")
-def told(places: Callable[..., dict[str, Place]]) -> Iterator[dict[str, Future[None]]]:
+def outcomes(places: Callable[..., dict[str, Place]]) -> Iterator[dict[str, Future[None]]]:
     """How each story ends."""
-    made = places(*PLACES)
+    by_name = places(*PLACES)
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        yield {name: pool.submit(PLACES[name], place) for name, place in made.items()}
+        yield {name: pool.submit(PLACES[name], place) for name, place in by_name.items()}
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_beside_the_watcher(told: dict[str, Future[None]], name: str) -> None:
-    told[name].result()
+def test_beside_the_watcher(outcomes: dict[str, Future[None]], name: str) -> None:
+    outcomes[name].result()

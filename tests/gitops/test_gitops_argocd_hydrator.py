@@ -23,7 +23,7 @@ from specs import training_job, worker
 
 pytestmark = pytest.mark.gitops
 
-OWN = "https://kubernetes.default.svc"
+IN_CLUSTER = "https://kubernetes.default.svc"
 Object = dict[str, Any]
 
 
@@ -59,7 +59,7 @@ class Hydrated:
 
     def create(self) -> None:
         """Creates the Application."""
-        destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", OWN)
+        destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", IN_CLUSTER)
         where = "server" if "://" in destination else "name"
         dry = {"repoURL": self._repository, "path": f"{self.name}/jobs", "targetRevision": "main"}
         self._cluster.server_side_apply(
@@ -99,8 +99,8 @@ class Hydrated:
 
     def application(self) -> Object:
         """The Application as it is."""
-        found = self._cluster.get(self._applications, self.name, TOOL_NAMESPACES["argocd"])
-        return found or {}
+        application = self._cluster.get(self._applications, self.name, TOOL_NAMESPACES["argocd"])
+        return application or {}
 
     def hydration(self) -> Object:
         """What the hydrator says of its last attempt."""
@@ -133,9 +133,9 @@ def hydrated(argocd, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator[Hydra
     name = "ETCOMPILE_E2E_ARGOCD_HYDRATOR"
     if not os.environ.get(name):
         pytest.skip(f"needs {name}: see the head of {__file__}")
-    found = Hydrated(argocd, gitops_cluster, gitops_kubectl, tmp_path)
-    yield found
-    found.close()
+    running = Hydrated(argocd, gitops_cluster, gitops_kubectl, tmp_path)
+    yield running
+    running.close()
 
 
 def bert(workers: int) -> list[str]:

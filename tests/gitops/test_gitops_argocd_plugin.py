@@ -25,7 +25,7 @@ from specs import training_job, worker
 
 pytestmark = pytest.mark.gitops
 
-OWN = "https://kubernetes.default.svc"
+IN_CLUSTER = "https://kubernetes.default.svc"
 Object = dict[str, Any]
 
 
@@ -73,25 +73,25 @@ class Source:
         command += ["--path", f"{self.name}/jobs", "--plugin"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         value = yaml.safe_load(done.stdout)
-        destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", OWN)
+        destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", IN_CLUSTER)
         where = "server" if "://" in destination else "name"
         value["spec"]["destination"] = {where: destination, "namespace": self.name}
         value["spec"]["source"].pop("plugin")
         if plugin is not None:
             value["spec"]["source"]["plugin"] = plugin
         value["metadata"]["namespace"] = TOOL_NAMESPACES["argocd"]
-        self._kubectl("apply", "-f", "-", given=json.dumps(value))
+        self._kubectl("apply", "-f", "-", stdin=json.dumps(value))
         self._argocd.refresh(self.name)
 
     def application(self) -> Object:
         """The Application as it is."""
-        found = self._cluster.get(self._applications, self.name, TOOL_NAMESPACES["argocd"])
-        return found or {}
+        application = self._cluster.get(self._applications, self.name, TOOL_NAMESPACES["argocd"])
+        return application or {}
 
     def synced(self, *pods: str) -> None:
         """Waits until these Pods, and no others, are there and Argo CD is content."""
-        eventually(lambda: self.pods() == sorted(pods), why=lambda: (self.pods(), self.told()))
-        eventually(lambda: self._status("sync") == "Synced", why=self.told)
+        eventually(lambda: self.pods() == sorted(pods), why=lambda: (self.pods(), self.errors()))
+        eventually(lambda: self._status("sync") == "Synced", why=self.errors)
         assert self.application()["status"]["sourceType"] == "Plugin"
 
     def pods(self) -> list[str]:
@@ -102,10 +102,10 @@ class Source:
     def config(self) -> Object:
         """The settings that the job in the cluster was compiled with."""
         resource = self._cluster.resource("v1", "ConfigMap")
-        found = self._cluster.get(resource, "bert-config", self.name) or {}
-        return yaml.safe_load(found["data"]["job.yaml"])["settings"]
+        config_map = self._cluster.get(resource, "bert-config", self.name) or {}
+        return yaml.safe_load(config_map["data"]["job.yaml"])["settings"]
 
-    def told(self) -> str:
+    def errors(self) -> str:
         """What Argo CD complains about."""
         conditions = (self.application().get("status") or {}).get("conditions") or ()
         return "\n".join(one["message"] for one in conditions)
@@ -117,9 +117,9 @@ class Source:
 @pytest.fixture
 def source(plugin, argocd, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator[Source]:
     """A source of its own."""
-    found = Source(argocd, gitops_cluster, gitops_kubectl, tmp_path)
-    yield found
-    found.close()
+    running = Source(argocd, gitops_cluster, gitops_kubectl, tmp_path)
+    yield running
+    running.close()
 
 
 def named(plugin: str, *parameters: Object) -> Object:
@@ -136,12 +136,12 @@ def test_jobs_in_git_become_what_render_makes_of_them(source, plugin):
     source.ask(named(plugin))
     source.synced(*bert())
     settings = etcompile.Settings(profiles=("argocd",))
-    made = etcompile.compile(
+    compilation = etcompile.compile(
         [source.jobs], etcompile.Options(namespace=source.name, settings=settings)
     )
-    wanted = {(one["kind"], one["metadata"]["name"]) for one in made.objects}
-    found = {(one["kind"], one["name"]) for one in source.application()["status"]["resources"]}
-    assert found == wanted
+    wanted = {(one["kind"], one["metadata"]["name"]) for one in compilation.objects}
+    live = {(one["kind"], one["name"]) for one in source.application()["status"]["resources"]}
+    assert live == wanted
     assert source.config()["profiles"] == ["argocd"]
 
 
@@ -164,9 +164,9 @@ def test_a_mistake_is_shown_and_nothing_is_pruned(source, plugin):
     document = training_job("bert", replicas=12)
     worker(document)["maxReplicas"] = 8
     source.commit(document)
-    eventually(lambda: "error[ET2003]" in source.told(), why=source.told)
+    eventually(lambda: "error[ET2003]" in source.errors(), why=source.errors)
     source.ask(named(plugin, {"name": "secrt", "string": "external"}))
-    eventually(lambda: "did you mean 'secret'?" in source.told(), why=source.told)
+    eventually(lambda: "did you mean 'secret'?" in source.errors(), why=source.errors)
     time.sleep(5)
     assert source.pods() == sorted(bert())
     source.commit(training_job("bert", replicas=3))
@@ -177,7 +177,7 @@ def test_a_mistake_is_shown_and_nothing_is_pruned(source, plugin):
 def test_an_application_need_not_name_the_plugin(source):
     source.commit(training_job("bert"))
     source.ask({"env": [{"name": "ETCOMPILE_RUN", "value": "r-$ARGOCD_APP_REVISION_SHORT"}]})
-    eventually(lambda: len(source.pods()) == 3, why=source.told)
+    eventually(lambda: len(source.pods()) == 3, why=source.errors)
     assert {name.split("-")[1] for name in source.pods()} == {"r"}
 
 

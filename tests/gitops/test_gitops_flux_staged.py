@@ -63,18 +63,18 @@ class Staged:
         words = ("--profile", "flux", "-n", self.name, "--layout", "staged", "--replace")
         etcompile("render", str(jobs), "-d", str(out), *words)
         self._flux.push(out, self.name)
-        self._ask_to_look()
+        self._request_sync()
 
     def tell(self) -> None:
         """Applies what `etcompile flux kustomization` prints."""
         words = ("--path", ".", "--layout", "staged", "--source", f"{self._source}/{self.name}")
         self._kubectl(
-            "apply", "-f", "-", given=etcompile("flux", "kustomization", self.name, *words)
+            "apply", "-f", "-", stdin=etcompile("flux", "kustomization", self.name, *words)
         )
 
     def gate(self, *, ready: bool) -> None:
         """Says of the gate whether it is ready; makes it, if it is not there."""
-        self._kubectl("apply", "-f", "-", given=json.dumps(self._gate()))
+        self._kubectl("apply", "-f", "-", stdin=json.dumps(self._gate()))
         condition = {
             "type": "Ready",
             "status": "True" if ready else "False",
@@ -84,21 +84,21 @@ class Staged:
         }
         status = {"status": {"observedGeneration": 1, "conditions": [condition]}}
         words = ("patch", "bucket.source.toolkit.fluxcd.io", "gate", "--subresource=status")
-        given = ("--type=merge", "-p", json.dumps(status))
-        self._kubectl("-n", self.name, *words, *given)
+        patch = ("--type=merge", "-p", json.dumps(status))
+        self._kubectl("-n", self.name, *words, *patch)
 
     def _gate(self) -> Object:
         return {**GATE, "metadata": {"name": "gate", "namespace": self.name}}
 
     def there(self, kind: str) -> list[str]:
         """The names of the objects of a kind."""
-        found = self._cluster.list(self._cluster.resource("v1", kind), self.name).items
-        return sorted(one["metadata"]["name"] for one in found)
+        objects = self._cluster.list(self._cluster.resource("v1", kind), self.name).items
+        return sorted(one["metadata"]["name"] for one in objects)
 
     def ready(self, name: str) -> str:
         """What Flux says of a Kustomization: True, False, Unknown."""
-        found = self._kustomization(name).get("status") or {}
-        ready = [one for one in found.get("conditions") or () if one["type"] == "Ready"]
+        status = self._kustomization(name).get("status") or {}
+        ready = [one for one in status.get("conditions") or () if one["type"] == "Ready"]
         return ready[0]["status"] if ready else ""
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class Staged:
         resource = self._cluster.resource("kustomize.toolkit.fluxcd.io/v1", "Kustomization")
         return self._cluster.get(resource, name, TOOL_NAMESPACES["flux"]) or {}
 
-    def _ask_to_look(self) -> None:
+    def _request_sync(self) -> None:
         for name in (f"{self.name}-prereqs", self.name):
             if self._kustomization(name):
                 words = ("-n", TOOL_NAMESPACES["flux"], "annotate", "kustomization", name)
@@ -125,9 +125,9 @@ class Staged:
 def staged(flux, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator[Staged]:
     """The job in a namespace of its own."""
     source = os.environ.get("ETCOMPILE_E2E_FLUX_SOURCE", "OCIRepository")
-    found = Staged(flux, gitops_cluster, gitops_kubectl, tmp_path, source)
-    yield found
-    found.close()
+    running = Staged(flux, gitops_cluster, gitops_kubectl, tmp_path, source)
+    yield running
+    running.close()
 
 
 def test_pods_come_when_what_they_need_is_ready_and_go_with_a_suspended_job(staged):

@@ -27,14 +27,14 @@ pytestmark = pytest.mark.gitops
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 NAMESPACE = "training"
-_OWN = "https://kubernetes.default.svc"
+_IN_CLUSTER = "https://kubernetes.default.svc"
 
 
 @pytest.fixture
 def repository() -> str:
     """The URL of an empty repository."""
-    if given := os.environ.get("ETCOMPILE_E2E_TUTORIAL_REPO"):
-        return given
+    if address := os.environ.get("ETCOMPILE_E2E_TUTORIAL_REPO"):
+        return address
     other = os.environ.get("ETCOMPILE_E2E_ARGOCD_REPO", "")
     if not other.startswith("file://"):
         pytest.skip(f"needs ETCOMPILE_E2E_TUTORIAL_REPO: see the head of {__file__}")
@@ -46,8 +46,8 @@ def repository() -> str:
 @pytest.fixture
 def nodes(gitops_cluster, gitops_kubectl) -> Iterator[Nodes]:
     """Nodes for the tutorial's namespace, which has to be free."""
-    found = gitops_kubectl("get", "namespace", NAMESPACE, "--ignore-not-found")
-    assert not found, f"there is a namespace {NAMESPACE} already: the tutorial makes its own"
+    existing = gitops_kubectl("get", "namespace", NAMESPACE, "--ignore-not-found")
+    assert not existing, f"there is a namespace {NAMESPACE} already: the tutorial makes its own"
     playing = Nodes(gitops_cluster)
     playing.start(f"etcompile-e2e-tutorial-{secrets.token_hex(2)}", NAMESPACE)
     yield playing
@@ -66,9 +66,9 @@ def shell(tmp_path) -> Iterator[Shell]:
         "KUBECONFIG": os.environ["ETCOMPILE_E2E_KUBECONFIG"],
         "PATH": f"{kubectl.parent}:{path}" if kubectl.parent != Path() else path,
     }
-    found = Shell(tmp_path, variables)
-    yield found
-    found.close()
+    started = Shell(tmp_path, variables)
+    yield started
+    started.close()
 
 
 def with_nodes_of_the_test(repository: Path) -> None:
@@ -77,18 +77,18 @@ def with_nodes_of_the_test(repository: Path) -> None:
     patch = {"target": {"kind": "Pod"}, "patch": {"spec": {"schedulerName": SCHEDULER}}}
     overlay.write_text(overlay.read_text() + "\n" + yaml.safe_dump({"patches": [patch]}))
     shutil.rmtree(repository / "out")  # nothing runs yet that would refuse this
-    destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", _OWN)
-    if destination != _OWN:
+    destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", _IN_CLUSTER)
+    if destination != _IN_CLUSTER:
         application = repository / "argocd/application.yaml"
         where = "server" if "://" in destination else "name"
         text = application.read_text()
-        application.write_text(text.replace(f"server: {_OWN}", f"{where}: {destination}"))
+        application.write_text(text.replace(f"server: {_IN_CLUSTER}", f"{where}: {destination}"))
 
 
 def test_the_tutorial_goes_as_it_says(
     repository: str, nodes: Nodes, shell: Shell, argocd, tmp_path, gitops_kubectl
 ) -> None:
-    told: dict[str, list[Walked]] = {}
+    outputs: dict[str, list[Walked]] = {}
     begun = time.monotonic()
     try:
         for block in blocks(PAGE.read_text("utf-8")):
@@ -99,12 +99,12 @@ def test_the_tutorial_goes_as_it_says(
             done = shell.run(structs.replace(block, text=text), seconds=400)
             ending()
             done.check()
-            told.setdefault(block.heading, []).append(done)
+            outputs.setdefault(block.heading, []).append(done)
             print(f"+{time.monotonic() - begun:.0f} s {block.heading}\n{done.output}")
     finally:
         words = ("-n", "argocd", "delete", "application", "training", "--ignore-not-found")
         gitops_kubectl(*words, "--wait=false")
-    said = {heading: "".join(one.output for one in found) for heading, found in told.items()}
+    said = {heading: "".join(one.output for one in walks) for heading, walks in outputs.items()}
     assert "hello-worker-1" in said["Sync it"]
     assert "hello-worker-2" in said["One worker more"]
     assert "it is another one" in said["A failure"]
@@ -124,5 +124,5 @@ def _ends_while(nodes: Nodes, wanted: bool) -> Callable[[], None]:
 
 
 def test_the_blocks_of_the_page_are_found() -> None:
-    found: list[Block] = blocks(PAGE.read_text("utf-8"))
-    assert any("kubectl apply -f argocd/application.yaml" in block.text for block in found)
+    found_blocks: list[Block] = blocks(PAGE.read_text("utf-8"))
+    assert any("kubectl apply -f argocd/application.yaml" in block.text for block in found_blocks)

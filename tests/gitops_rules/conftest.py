@@ -2,9 +2,9 @@
 
 import pytest
 
-from keysources import Means, made_in
+from keysources import Means, create_means
 
 
 @pytest.fixture(scope="session")
 def means(tmp_path_factory) -> Means:
-    return made_in(tmp_path_factory.mktemp("gitops-rules"))
+    return create_means(tmp_path_factory.mktemp("gitops-rules"))

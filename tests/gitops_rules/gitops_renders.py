@@ -65,5 +65,5 @@ def objects(profiles: tuple[str, ...], means: Means) -> Iterator[Mapping[str, An
 
 def annotations(value: Mapping[str, Any]) -> Mapping[str, str]:
     """An object's annotations."""
-    found: Mapping[str, str] = value["metadata"].get("annotations", {})
-    return found
+    annotations: Mapping[str, str] = value["metadata"].get("annotations", {})
+    return annotations

@@ -17,9 +17,9 @@ RECORD = RunRecord("run", "Running", started=1000.0)
 
 
 def known(record: RunRecord, *times: tuple[float, float], now: float = 2000.0) -> Timeline:
-    found = advanced(None, record, times, now)
-    assert found is not None
-    return found
+    times_known = advanced(None, record, times, now)
+    assert times_known is not None
+    return times_known
 
 
 def test_seconds_in_training_are_counted_once_however_often_they_are_seen() -> None:
@@ -36,11 +36,11 @@ def test_seconds_in_training_are_counted_once_however_often_they_are_seen() -> N
 def test_the_time_in_which_a_run_hung_was_not_in_training() -> None:
     timeline = known(RECORD, (1010.0, 1500.0), now=1500.0)
     again = structs.replace(RECORD, restarts=1, restarted_at=1700.0, epoch=1, epoch_reason="hangs")
-    found = advanced(timeline, again, [(1010.0, 1700.0)], 1700.0, (1100.0, 1700.0))
-    assert found is not None
-    assert found.times == ((1010.0, 1100.0),)
+    advanced_timeline = advanced(timeline, again, [(1010.0, 1700.0)], 1700.0, (1100.0, 1700.0))
+    assert advanced_timeline is not None
+    assert advanced_timeline.times == ((1010.0, 1100.0),)
     # Kubelets tell the same spans for a while, and another watcher reads what this one wrote.
-    read = read_timeline({"timeline": timeline_text(found)})
+    read = read_timeline({"timeline": timeline_text(advanced_timeline)})
     later = advanced(read, again, [(1010.0, 1702.0), (1710.0, 1800.0)], 1800.0)
     assert later is not None
     assert later.times == ((1010.0, 1100.0), (1700.0, 1702.0), (1710.0, 1800.0))
@@ -95,9 +95,9 @@ def test_it_is_bounded_and_forgets_no_second() -> None:
             RECORD, restarts=number, restarted_at=now, epoch=number, epoch_reason="x" * 500
         )
         now += 100.0
-        found = advanced(timeline, record, [(now - 60.0, now)], now)
-        assert found is not None
-        timeline = found
+        advanced_timeline = advanced(timeline, record, [(now - 60.0, now)], now)
+        assert advanced_timeline is not None
+        timeline = advanced_timeline
     text = timeline_text(timeline)
     assert len(text) < 12 * 1024
     assert goodput(timeline, now).training == pytest.approx(300 * 60.0)

@@ -43,14 +43,14 @@ class Rendered(Struct, frozen=True):
 
     def of(self, kind: str) -> dict[str, Any]:
         """The only object of a kind."""
-        [found] = [value for value in self.objects if value["kind"] == kind]
-        return found
+        [value] = [value for value in self.objects if value["kind"] == kind]
+        return value
 
     @property
     def container(self) -> dict[str, Any]:
         """The watcher's container."""
-        [found] = self.of("Deployment")["spec"]["template"]["spec"]["containers"]
-        return found
+        [container] = self.of("Deployment")["spec"]["template"]["spec"]["containers"]
+        return container
 
     @property
     def account(self) -> str:
@@ -58,11 +58,11 @@ class Rendered(Struct, frozen=True):
         return self.of("Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
 
 
-def run(*words: object, given: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
+def run(*words: object, stdin: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
     """What a program does, as texts."""
     return subprocess.run(
         [*map(str, words)],
-        input=given,
+        input=stdin,
         capture_output=True,
         text=True,
         check=False,
@@ -77,7 +77,7 @@ def templated(
     """What `helm template` says for some values, with an image unless they name one."""
     values = {"image": REGISTRY, **values}
     words = (helm, "template", release, CHART, "--namespace", namespace, "--values", "-", *options)
-    return run(*words, given=json.dumps(values))
+    return run(*words, stdin=json.dumps(values))
 
 
 def by_helm(
@@ -131,19 +131,19 @@ def parsed(text: str) -> list[dict[str, Any]]:
     return [value for value in yaml.safe_load_all(text) if value]
 
 
-def alike(rendered: Rendered) -> dict[Key, dict[str, Any]]:
+def comparable(rendered: Rendered) -> dict[Key, dict[str, Any]]:
     """What is installed, by kind, namespace and name, without what each door says its own way.
 
     The labels by which its Pods are known are left out after it is certain that they are on the
     Pods; the arguments are replaced by what the command reads in them.
     """
-    found = {}
-    own = rendered.of("Deployment")["spec"]["template"]["metadata"]["labels"]
-    for made in rendered.objects:
-        value = copy.deepcopy(made)
+    by_key = {}
+    labels = rendered.of("Deployment")["spec"]["template"]["metadata"]["labels"]
+    for rendered_object in rendered.objects:
+        value = copy.deepcopy(rendered_object)
         kind, metadata = value["kind"], value["metadata"]
         metadata.pop("labels")
-        _without_selectors(value, own)
+        _without_selectors(value, labels)
         if kind == "Deployment":
             pod = value["spec"]["template"]
             pod.pop("metadata")
@@ -151,9 +151,9 @@ def alike(rendered: Rendered) -> dict[Key, dict[str, Any]]:
             container["args"] = arguments(container["args"], metadata["namespace"])
         value = _renamed(value, rendered.names)
         name = value["metadata"]["name"]
-        found[kind, metadata.get("namespace", ""), name] = value
-    assert len(found) == len(rendered.objects)
-    return found
+        by_key[kind, metadata.get("namespace", ""), name] = value
+    assert len(by_key) == len(rendered.objects)
+    return by_key
 
 
 def labels(rendered: Rendered) -> dict[Key, dict[str, str]]:
@@ -170,9 +170,9 @@ def labels(rendered: Rendered) -> dict[Key, dict[str, str]]:
 
 def arguments(words: Iterable[str], namespace: str) -> dict[str, Any]:
     """What the watcher reads in its arguments, if it runs in a namespace."""
-    name, *given = words
+    name, *options = words
     assert name == "watch"
-    with command.make_context("watch", [*given]) as context:
+    with command.make_context("watch", [*options]) as context:
         read = dict(context.params)
     if not read["all_namespaces"]:
         read["namespaces"] = read["namespaces"] or (namespace,)
@@ -181,18 +181,18 @@ def arguments(words: Iterable[str], namespace: str) -> dict[str, Any]:
     return read
 
 
-def _without_selectors(value: Any, own: Mapping[str, str]) -> None:
+def _without_selectors(value: Any, labels: Mapping[str, str]) -> None:
     """Takes out what selects the Pods of the watcher, all of which do."""
     if isinstance(value, dict):
         if "matchLabels" in value:
             selected = value.pop("matchLabels")
             assert selected
-            assert selected.items() <= own.items()
+            assert selected.items() <= labels.items()
         for inner in value.values():
-            _without_selectors(inner, own)
+            _without_selectors(inner, labels)
     elif isinstance(value, list):
         for inner in value:
-            _without_selectors(inner, own)
+            _without_selectors(inner, labels)
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:

@@ -159,8 +159,8 @@ def test_every_value_has_an_effect(helm: Path) -> None:
 
 
 def test_where_its_pods_run_is_for_the_user_to_say(helm: Path) -> None:
-    made = by_helm(helm, EVERYTHING, namespace="ops")
-    pod = made.of("Deployment")["spec"]["template"]
+    rendered = by_helm(helm, EVERYTHING, namespace="ops")
+    pod = rendered.of("Deployment")["spec"]["template"]
     for key in ("tolerations", "nodeSelector", "priorityClassName", "imagePullSecrets"):
         assert pod["spec"][key] == EVERYTHING[key]
     assert pod["spec"]["affinity"] == EVERYTHING["affinity"]
@@ -168,14 +168,14 @@ def test_where_its_pods_run_is_for_the_user_to_say(helm: Path) -> None:
     assert pod["metadata"]["annotations"] == EVERYTHING["podAnnotations"]
     # What is said of the Pods alone counts more than what is said of all objects.
     assert pod["metadata"]["labels"]["team"] == "platform"
-    assert made.of("ServiceAccount")["metadata"]["labels"]["team"] == "training"
+    assert rendered.of("ServiceAccount")["metadata"]["labels"]["team"] == "training"
     assert pod["spec"]["securityContext"] == {
         "runAsNonRoot": True,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-    assert made.container["args"][-2:] == ["--lease", "30"]
-    assert made.of("ConfigMap")["metadata"]["namespace"] == "monitoring"
-    _, api = made.of("NetworkPolicy")["spec"]["egress"]
+    assert rendered.container["args"][-2:] == ["--lease", "30"]
+    assert rendered.of("ConfigMap")["metadata"]["namespace"] == "monitoring"
+    _, api = rendered.of("NetworkPolicy")["spec"]["egress"]
     assert api == {"ports": [{"port": 8443, "protocol": "TCP"}]}
 
 
@@ -213,17 +213,17 @@ def test_only_a_release_has_an_image_that_need_not_be_named(
 
 def test_rights_and_account_may_be_somebody_else_s(helm: Path) -> None:
     values = {"serviceAccount": {"create": False, "name": "robot"}}
-    made = by_helm(helm, values, namespace="nlp")
-    kinds = [one["kind"] for one in made.objects]
+    rendered = by_helm(helm, values, namespace="nlp")
+    kinds = [one["kind"] for one in rendered.objects]
     assert "ServiceAccount" not in kinds
-    assert made.account == "robot"
-    subjects = [one["subjects"] for one in made.objects if one["kind"] == "RoleBinding"]
+    assert rendered.account == "robot"
+    subjects = [one["subjects"] for one in rendered.objects if one["kind"] == "RoleBinding"]
     assert subjects == [[{"kind": "ServiceAccount", "name": "robot", "namespace": "nlp"}]] * 2
-    made = by_helm(helm, {"rbac": {"create": False}, "allNamespaces": True}, namespace="nlp")
-    assert not [one["kind"] for one in made.objects if "Role" in one["kind"]]
+    rendered = by_helm(helm, {"rbac": {"create": False}, "allNamespaces": True}, namespace="nlp")
+    assert not [one["kind"] for one in rendered.objects if "Role" in one["kind"]]
     without = {"create": False}
-    made = by_helm(helm, {"serviceAccount": without}, namespace="nlp")
-    assert made.account == "default"
+    rendered = by_helm(helm, {"serviceAccount": without}, namespace="nlp")
+    assert rendered.account == "default"
 
 
 # ---- names ---------------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ LONGEST = "a" + "b" * 51 + "c"
 RELEASES = ["1e3", "true", "a.b", LONGEST, "etcompile-watch", "x-etcompile-watch-x"]
 
 
-def names(made: Rendered) -> set[tuple[str, str, str]]:
+def names(rendered: Rendered) -> set[tuple[str, str, str]]:
     return {
         (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"])
-        for one in made.objects
+        for one in rendered.objects
     }
 
 
@@ -260,15 +260,15 @@ def test_any_release_has_names_that_kubernetes_takes(
         "dashboard": {"enabled": True, "namespace": "monitoring"},
         "namespaces": ["007", "nlp"],
     }
-    made = by_helm(helm, values, release=release, namespace=namespace)
-    for kind, where, name in names(made):
+    rendered = by_helm(helm, values, release=release, namespace=namespace)
+    for kind, where, name in names(rendered):
         assert is_subdomain(name), (kind, name)
         assert not where or is_label(where)
-    for key, text in all_labels(made.objects):
+    for key, text in all_labels(rendered.objects):
         assert is_key(key)
         assert is_label_value(text)
     # Kubernetes takes the name of a Deployment for a host's, but not longer than this.
-    assert len(made.of("Deployment")["metadata"]["name"]) <= 63
+    assert len(rendered.of("Deployment")["metadata"]["name"]) <= 63
 
 
 @pytest.mark.parametrize(
@@ -309,11 +309,11 @@ def test_what_cannot_be_changed_stays_on_an_upgrade(helm: Path, tmp_path: Path) 
     roles = set()
     for installation, values in CHOICES.values():
         if "fullnameOverride" not in values:
-            made = by_helm(helm, values, namespace=installation.home)
-            selectors.append(made.of("Deployment")["spec"]["selector"])
+            rendered = by_helm(helm, values, namespace=installation.home)
+            selectors.append(rendered.of("Deployment")["spec"]["selector"])
             roles |= {
                 (one["kind"], one["metadata"]["name"], one["roleRef"]["name"])
-                for one in made.objects
+                for one in rendered.objects
                 if one["kind"].endswith("RoleBinding")
             }
     assert all(selector == selectors[0] for selector in selectors)
@@ -353,15 +353,18 @@ def test_another_chart_can_depend_on_it(helm: Path, tmp_path: Path) -> None:
         "dependencies": [dependency],
     }
     (chart / "Chart.yaml").write_text(yaml.safe_dump(described))
-    own = {"enabled": True, "replicas": 3, "image": {"tag": "1"}}
-    values = {"global": {"region": "x"}, "etcompile-watch": own}
+    subchart = {"enabled": True, "replicas": 3, "image": {"tag": "1"}}
+    values = {"global": {"region": "x"}, "etcompile-watch": subchart}
     (chart / "values.yaml").write_text(yaml.safe_dump(values))
     done = run(helm, "dependency", "update", chart)
     assert done.returncode == 0, done.stderr
     done = run(helm, "template", "p", chart, "--namespace", "nlp")
     assert done.returncode == 0, done.stderr
-    made = Rendered(parsed(done.stdout)).of("Deployment")
-    assert (made["metadata"]["name"], made["spec"]["replicas"]) == ("p-etcompile-watch", 3)
+    deployment = Rendered(parsed(done.stdout)).of("Deployment")
+    assert (deployment["metadata"]["name"], deployment["spec"]["replicas"]) == (
+        "p-etcompile-watch",
+        3,
+    )
     done = run(helm, "template", "p", chart, "--set", "etcompile-watch.enabled=false")
     assert parsed(done.stdout) == []
 
@@ -369,8 +372,8 @@ def test_another_chart_can_depend_on_it(helm: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def registry(consumer, tmp_path: Path) -> Iterator[str]:
     """The address of a registry."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
     address = f"127.0.0.1:{port}"
     with (tmp_path / "registry.log").open("wb") as log:
         serving = subprocess.Popen(

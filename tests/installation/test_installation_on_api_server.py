@@ -54,10 +54,10 @@ WAYS = {
 def eventually(check: Callable[[], Any], seconds: float = 30.0) -> Any:
     """What `check` returns once it is true."""
     end = time.monotonic() + seconds
-    while not (found := check()):
+    while not (result := check()):
         assert time.monotonic() < end, f"not within {seconds} s"
         time.sleep(0.05)
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -88,18 +88,18 @@ def tried(control_plane, kubectl_program) -> Callable[[Rendered], None]:
     """`tried(rendered)`: the API server takes all of it, strictly, in a dry run."""
     kubeconfig = control_plane.kubeconfig()
 
-    def attempt(made: Rendered) -> None:
-        for value in made.objects:
+    def attempt(rendered: Rendered) -> None:
+        for value in rendered.objects:
             namespace = {"metadata": {"name": value["metadata"].get("namespace", "default")}}
             with contextlib.suppress(urllib.error.HTTPError):
                 control_plane.ask("POST", "/api/v1/namespaces", namespace)
         done = run(
             *(kubectl_program, "--kubeconfig", kubeconfig, "apply", "--filename", "-"),
             *("--server-side", "--dry-run=server", "--validate=strict"),
-            given=yaml.safe_dump_all(made.objects),
+            stdin=yaml.safe_dump_all(rendered.objects),
         )
         assert done.returncode == 0, done.stderr
-        assert len(done.stdout.splitlines()) == len(made.objects)
+        assert len(done.stdout.splitlines()) == len(rendered.objects)
 
     return attempt
 
@@ -129,18 +129,18 @@ def test_the_watcher_of_all_namespaces_may_have_another_namespace(
 ) -> None:
     """kustomize gives the policy a namespace, too, of which Kubernetes makes nothing."""
     folder = overlay(tmp_path / "own", namespace="ops", resources=["cluster-wide"])
-    made = by_kustomize(consumer("kustomize"), folder)
-    assert made.of("Namespace")["metadata"]["name"] == "ops"
-    [subject] = made.of("ClusterRoleBinding")["subjects"]
+    rendered = by_kustomize(consumer("kustomize"), folder)
+    assert rendered.of("Namespace")["metadata"]["name"] == "ops"
+    [subject] = rendered.of("ClusterRoleBinding")["subjects"]
     assert subject["namespace"] == "ops"
-    tried(made)
+    tried(rendered)
 
 
 def test_the_server_takes_all_of_the_manifests(tried, pod_monitors) -> None:
-    made = Installation(
+    rendered = Installation(
         "etcompile-watch", None, IMAGE, name="night", pod_monitor=True, dashboard=True
     )
-    tried(Rendered(json.loads(json.dumps(manifests(made)))))
+    tried(Rendered(json.loads(json.dumps(manifests(rendered)))))
 
 
 def test_a_pod_monitor_with_a_field_that_there_is_not_is_refused(
@@ -148,13 +148,13 @@ def test_a_pod_monitor_with_a_field_that_there_is_not_is_refused(
 ) -> None:
     """So that the tests above would have seen one."""
     kubeconfig = control_plane.kubeconfig()
-    made = manifests(Installation("default", ("default",), IMAGE, pod_monitor=True))
-    monitor = Rendered(json.loads(json.dumps(made))).of("PodMonitor")
+    objects = manifests(Installation("default", ("default",), IMAGE, pod_monitor=True))
+    monitor = Rendered(json.loads(json.dumps(objects))).of("PodMonitor")
     monitor["spec"]["podMetricsEndpoints"][0]["intervall"] = "30s"
     done = run(
         *(kubectl_program, "--kubeconfig", kubeconfig, "apply", "--filename", "-"),
         *("--server-side", "--dry-run=server", "--validate=strict"),
-        given=json.dumps(monitor),
+        stdin=json.dumps(monitor),
     )
     assert done.returncode == 1
     assert "intervall" in done.stderr
@@ -199,7 +199,7 @@ def install(
             values = {RIGHTS[right][0]: True for right in rights}
             values |= {"policy": {"create": policy}, "image": REGISTRY}
             words = (consumer("helm"), "install", NAME, CHART, "--values", "-")
-            return run(*words, "--namespace", namespace, given=json.dumps(values))
+            return run(*words, "--namespace", namespace, stdin=json.dumps(values))
         if way == "kustomize":
             components = [RIGHTS[right][1] for right in rights]
             folder = tmp_path / "own" / "-".join(["with", *rights])
@@ -214,7 +214,7 @@ def install(
                 options.append("--without-policy")
             words = (sys.executable, "-m", "etcompile", "watch", "--manifests", "-n", namespace)
             text = run(*words, "--image", IMAGE, *options).stdout
-        return run(kubectl_program, "apply", "--server-side", "--filename", "-", given=text)
+        return run(kubectl_program, "apply", "--server-side", "--filename", "-", stdin=text)
 
     return by
 
@@ -262,20 +262,20 @@ class Releases:
             **{name: str(folder / name) for name in names},
             "KUBECONFIG": str(control_plane.kubeconfig()),
         }
-        self.made: list[tuple[str, str]] = []
+        self.releases: list[tuple[str, str]] = []
 
     def __call__(
         self, verb: str, release: str, namespace: str, *words: object, values: Any = None
     ) -> subprocess.CompletedProcess[str]:
         """Runs helm for a release."""
-        given = json.dumps({"image": REGISTRY, **(values or {})})
+        values_text = json.dumps({"image": REGISTRY, **(values or {})})
         reads = ("--values", "-") if verb in ("install", "upgrade") else ()
         # Without it an upgrade without values keeps those of before.
-        anew = ("--reset-values",) if verb == "upgrade" else ()
-        command = (self._helm, verb, release, *words, "--namespace", namespace, *reads, *anew)
+        reset = ("--reset-values",) if verb == "upgrade" else ()
+        command = (self._helm, verb, release, *words, "--namespace", namespace, *reads, *reset)
         if verb == "install":
-            self.made.append((release, namespace))
-        return run(*command, given=given, env=self._environment)
+            self.releases.append((release, namespace))
+        return run(*command, stdin=values_text, env=self._environment)
 
     def objects(self, release: str, *namespaces: str) -> dict[str, set[str]]:
         """The names of the objects of a release, by their kind."""
@@ -294,10 +294,10 @@ class Releases:
 
 @pytest.fixture
 def releases(consumer, control_plane, tmp_path: Path) -> Iterator[Releases]:
-    found = Releases(consumer("helm"), control_plane, tmp_path)
-    yield found
-    for release, namespace in found.made:
-        found("uninstall", release, namespace, "--ignore-not-found")
+    installed = Releases(consumer("helm"), control_plane, tmp_path)
+    yield installed
+    for release, namespace in installed.releases:
+        installed("uninstall", release, namespace, "--ignore-not-found")
 
 
 def test_a_release_is_installed_changed_and_removed(
@@ -320,9 +320,9 @@ def test_a_release_is_installed_changed_and_removed(
     for values in paths:
         done = releases("upgrade", release, namespace, CHART, values=values)
         assert done.returncode == 0, (values, done.stderr)
-        found = releases.objects(release, namespace, other)
-        assert ("ClusterRole" in found) == ("allNamespaces" in values)
-        assert ("ConfigMap" in found) == ("dashboard" in values)
+        installed = releases.objects(release, namespace, other)
+        assert ("ClusterRole" in installed) == ("allNamespaces" in values)
+        assert ("ConfigMap" in installed) == ("dashboard" in values)
     assert releases.objects(release, namespace, other) == first
     # The next version is a change of the same objects, too.
     packaged = run(
@@ -352,10 +352,10 @@ def test_releases_stand_beside_each_other(
     # Whoever is left has all rights, and the policy still holds.
     left = {"b": namespace, "a": other}
     for release, where in left.items():
-        found = releases.objects(release, where, shared)
+        installed = releases.objects(release, where, shared)
         rights = f"{where}.{release}-etcompile-watch"
-        assert rights in found["Role"]
-        assert found["ValidatingAdmissionPolicyBinding"] == {f"etcompile-jobs.{rights}"}
+        assert rights in installed["Role"]
+        assert installed["ValidatingAdmissionPolicyBinding"] == {f"etcompile-jobs.{rights}"}
 
 
 def test_both_ways_at_once_are_refused_before_anything_is_written(
@@ -425,13 +425,13 @@ def test_the_watcher_of_a_release_runs_as_it_is_told(
         eventually(led)
         used = f"system:serviceaccount:{namespace}:1e3-etcompile-watch"
 
-        def asked() -> list[dict[str, Any]]:
+        def requests() -> list[dict[str, Any]]:
             audit = control_plane.audit()
             return [event for event in audit if event["user"]["username"] == used]
 
         def has_read() -> bool:
             # Not all that it asks for is a resource.
-            asks = ((event.get("objectRef") or {}, event["verb"]) for event in asked())
+            asks = ((event.get("objectRef") or {}, event["verb"]) for event in requests())
             seen = {(about.get("resource"), verb) for about, verb in asks}
             return {("pods", "list"), ("configmaps", "list"), ("jobs", "list")} <= seen
 
@@ -439,7 +439,7 @@ def test_the_watcher_of_a_release_runs_as_it_is_told(
         forbidden = "etcompile-policy-check"
         assert [
             event["requestURI"]
-            for event in asked()
+            for event in requests()
             if event.get("responseStatus", {}).get("code") == 403
             and forbidden not in json.dumps(event.get("requestObject", {}))
         ] == []

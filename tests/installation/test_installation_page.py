@@ -18,10 +18,10 @@ from installation.doors import (
     KUSTOMIZE,
     ROOT,
     Rendered,
-    alike,
     by_helm,
     by_kustomize,
     by_manifests,
+    comparable,
 )
 from stability.test_version import published
 
@@ -74,8 +74,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 def blocks() -> dict[str, str]:
     """The fenced blocks of the page, by what their first line says."""
-    found = re.findall(r"```yaml\n# (.*?)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    return {title.partition(",")[0]: text for title, text in found}
+    fenced = re.findall(r"```yaml\n# (.*?)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    return {title.partition(",")[0]: text for title, text in fenced}
 
 
 def application() -> dict[str, Any]:
@@ -115,8 +115,8 @@ def test_the_chart_takes_the_values_that_they_give() -> None:
 def test_the_release_of_the_page_installs_what_the_manifests_do(consumer) -> None:
     values = application()["spec"]["source"]["helm"]["valuesObject"]
     wanted = Installation("etcompile-watch", ("nlp", "vision"), image=IMAGE)
-    made = by_helm(consumer("helm"), values, namespace="etcompile-watch")
-    assert alike(made) == alike(by_manifests(wanted))
+    rendered = by_helm(consumer("helm"), values, namespace="etcompile-watch")
+    assert comparable(rendered) == comparable(by_manifests(wanted))
 
 
 def written(folder: Path) -> Path:
@@ -140,13 +140,13 @@ def test_the_kustomization_of_one_namespace_is_built(consumer, tmp_path: Path) -
     made = [by_kustomize(kustomize, folder / name) for name in ("nlp", "policy")]
     made = Rendered([value for part in made for value in part.objects], {f"{POLICY}.nlp": POLICY})
     wanted = structs.replace(HERE, image=BAKED, pod_monitor=True)
-    assert alike(made) == alike(by_manifests(wanted))
+    assert comparable(made) == comparable(by_manifests(wanted))
 
 
 def test_the_kustomization_of_all_namespaces_is_built(consumer, tmp_path: Path) -> None:
-    made = by_kustomize(consumer("kustomize"), written(tmp_path) / "cluster")
+    rendered = by_kustomize(consumer("kustomize"), written(tmp_path) / "cluster")
     wanted = Installation("etcompile-watch", None, image=BAKED)
-    assert alike(made) == alike(by_manifests(wanted))
+    assert comparable(rendered) == comparable(by_manifests(wanted))
 
 
 def test_the_chart_of_a_checkout_is_where_the_page_says() -> None:
@@ -167,7 +167,7 @@ def test_the_kustomizations_of_several_namespaces_are_built(consumer, tmp_path: 
     other.parent.mkdir()
     other.write_text(rights.replace("nlp", "vision"))
     names = ("watcher", "rights-nlp", "rights-vision")
-    made = [value for name in names for value in by_kustomize(kustomize, folder / name).objects]
+    objects = [value for name in names for value in by_kustomize(kustomize, folder / name).objects]
     home = "etcompile-watch"
     wanted = Installation(home, ("nlp", "vision"), image=BAKED, policy=False)
-    assert alike(Rendered(made)) == alike(by_manifests(wanted))
+    assert comparable(Rendered(objects)) == comparable(by_manifests(wanted))

@@ -13,10 +13,10 @@ from installation.choices import CHOICES, HERE, IMAGE, REGISTRY, RIGHTS
 from installation.doors import (
     KUSTOMIZE,
     Rendered,
-    alike,
     by_helm,
     by_kustomize,
     by_manifests,
+    comparable,
     overlay,
 )
 from stability.test_version import NO_IMAGE
@@ -24,25 +24,25 @@ from stability.test_version import NO_IMAGE
 
 def expected(installation: Installation, *, namespace: bool = False) -> Rendered:
     """What `--manifests` writes, where it leaves the namespace to others unless it is wanted."""
-    made = by_manifests(installation)
-    wanted = [one for one in made.objects if namespace or one["kind"] != "Namespace"]
-    return structs.replace(made, objects=wanted)
+    rendered = by_manifests(installation)
+    wanted = [one for one in rendered.objects if namespace or one["kind"] != "Namespace"]
+    return structs.replace(rendered, objects=wanted)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_the_chart_installs_what_the_manifests_do(choice: str, consumer) -> None:
     installation, values = CHOICES[choice]
-    made = by_helm(consumer("helm"), {**values, "image": REGISTRY}, namespace=installation.home)
-    assert alike(made) == alike(expected(installation))
+    rendered = by_helm(consumer("helm"), {**values, "image": REGISTRY}, namespace=installation.home)
+    assert comparable(rendered) == comparable(expected(installation))
 
 
 def test_other_resources_change_nothing_else(consumer) -> None:
     resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
     values = {"image": REGISTRY, "resources": resources}
-    made = by_helm(consumer("helm"), values, namespace="nlp")
+    rendered = by_helm(consumer("helm"), values, namespace="nlp")
     wanted = expected(HERE)
     wanted.container["resources"] = resources
-    assert alike(made) == alike(wanted)
+    assert comparable(rendered) == comparable(wanted)
 
 
 CHOSEN = [
@@ -89,8 +89,8 @@ def test_the_kustomization_of_a_namespace_installs_what_the_manifests_do(
             dashboard=more,
             **dict.fromkeys(RIGHTS, more),
         )
-        made = by_kustomize(consumer("kustomize"), built)
-        assert alike(made) == alike(expected(installation))
+        rendered = by_kustomize(consumer("kustomize"), built)
+        assert comparable(rendered) == comparable(expected(installation))
 
 
 @pytest.mark.parametrize("more", [False, True], ids=["nothing more", "everything"])
@@ -109,17 +109,17 @@ def test_the_kustomization_of_all_namespaces_installs_what_the_manifests_do(
     folder = overlay(
         tmp_path / "own", resources=["cluster-wide"], components=components, images=OTHER_IMAGE
     )
-    made = by_kustomize(consumer("kustomize"), folder)
-    assert alike(made) == alike(expected(installation, namespace=True))
+    rendered = by_kustomize(consumer("kustomize"), folder)
+    assert comparable(rendered) == comparable(expected(installation, namespace=True))
 
 
 @pytest.mark.parametrize("name", ["namespaced", "cluster-wide"])
 def test_what_is_not_changed_runs_the_image_of_the_release_if_it_is_one(
     name: str, consumer
 ) -> None:
-    made = by_kustomize(consumer("kustomize"), KUSTOMIZE / name)
+    rendered = by_kustomize(consumer("kustomize"), KUSTOMIZE / name)
     tag = __version__ if IS_RELEASE else NO_IMAGE
-    assert made.container["image"] == f"ghcr.io/etcompile/etcompile:{tag}"
+    assert rendered.container["image"] == f"ghcr.io/etcompile/etcompile:{tag}"
 
 
 def test_the_policy_is_about_the_config_maps_that_the_watcher_goes_by() -> None:

@@ -44,7 +44,7 @@ def user(control_plane, admin, namespace) -> Iterator[Callable[..., Cluster]]:
         one.close()
 
 
-def own_map(name: str, labels: dict | None = None, **data: str) -> dict:
+def job_map(name: str, labels: dict | None = None, **data: str) -> dict:
     metadata = {"name": name, "labels": labels or {}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
@@ -64,12 +64,12 @@ def refused(request: Callable[[], object]) -> None:
 def test_policy_refuses_all_writes_by_who_may_only_write_config_maps(admin, user, namespace):
     attacker = user("attacker", MAPS)
     admin.create(config(namespace, "bert"))
-    admin.create(own_map("bert-etcompile-status", {JOB_LABEL: "bert"}, phase="Running"))
+    admin.create(job_map("bert-etcompile-status", {JOB_LABEL: "bert"}, phase="Running"))
     maps = admin.resource("v1", "ConfigMap")
     before = admin.get(maps, "bert-config")
     refused(lambda: attacker.create(config(namespace, "evil")))
     refused(
-        lambda: attacker.create(own_map("evil-etcompile-status", {JOB_LABEL: "evil"}, record="x"))
+        lambda: attacker.create(job_map("evil-etcompile-status", {JOB_LABEL: "evil"}, record="x"))
     )
     for change in (
         {"data": {"job.yaml": "x"}},
@@ -82,7 +82,7 @@ def test_policy_refuses_all_writes_by_who_may_only_write_config_maps(admin, user
     refused(lambda: attacker.delete(maps, "bert-config"))
     # Pods mount these by name, whatever their labels say and whatever is in them.
     for name in ("evil-etcompile-status", "evil-etcompile-hosts"):
-        blank = {**own_map(name), "data": None}
+        blank = {**job_map(name), "data": None}
         for more in (
             {"data": {"done": "x", "hostfile": "10.0.0.1:1\n"}},
             {"data": {"of-no-meaning": "x"}},
@@ -97,10 +97,10 @@ def test_policy_refuses_all_writes_by_who_may_only_write_config_maps(admin, user
 def test_policy_allows_config_maps_that_are_not_of_a_job(admin, user):
     somebody = user("somebody", MAPS)
     maps = admin.resource("v1", "ConfigMap")
-    somebody.create(own_map("settings", {"app": "web"}, done="x"))
-    somebody.create(own_map("autoscaler-status", done="x"))
-    somebody.create(own_map("web-hosts", {}, hostfile="x"))
-    somebody.create({**own_map("empty"), "data": None})
+    somebody.create(job_map("settings", {"app": "web"}, done="x"))
+    somebody.create(job_map("autoscaler-status", done="x"))
+    somebody.create(job_map("web-hosts", {}, hostfile="x"))
+    somebody.create({**job_map("empty"), "data": None})
     somebody.patch(maps, "settings", {"data": {"more": "x"}, "metadata": {"labels": {"a": "b"}}})
     refused(lambda: somebody.patch(maps, "settings", {"metadata": {"labels": {JOB_LABEL: "a"}}}))
     assert somebody.delete(maps, "settings")

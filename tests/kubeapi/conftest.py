@@ -18,8 +18,8 @@ QUICK = Retries(attempts=5, first=0.02, longest=0.1)
 @pytest.fixture
 def cluster(control_plane, namespace) -> Iterator[Cluster]:
     """The administrator's connection, in a namespace of this test."""
-    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as found:
-        yield found
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as connected:
+        yield connected
 
 
 @pytest.fixture
@@ -29,22 +29,22 @@ def config_maps(cluster):
 
 
 @pytest.fixture
-def told() -> list[str]:
+def notices() -> list[str]:
     """What the connection through the proxy said about requests it sent again."""
     return []
 
 
 @pytest.fixture
-def faulty(control_plane, proxy, namespace, told) -> Iterator[Cluster]:
+def faulty(control_plane, proxy, namespace, notices) -> Iterator[Cluster]:
     """A connection through the proxy, to the namespace of this test."""
     kubeconfig = control_plane.kubeconfig(token="admin-token", server=proxy.url)
     with connect(
-        kubeconfig=kubeconfig, namespace=namespace, retries=QUICK, timeout=5, notice=told.append
-    ) as found:
-        found.resource("v1", "ConfigMap")  # so that tests count their own requests only
-        found.resource("v1", "Pod")
+        kubeconfig=kubeconfig, namespace=namespace, retries=QUICK, timeout=5, notice=notices.append
+    ) as connected:
+        connected.resource("v1", "ConfigMap")  # so that tests count their own requests only
+        connected.resource("v1", "Pod")
         proxy.seen.clear()
-        yield found
+        yield connected
 
 
 @pytest.fixture
@@ -75,9 +75,9 @@ def written(tmp_path, control_plane) -> Callable[..., Path]:
         value = kubeconfig(
             control_plane.server, control_plane.authority.file, user, namespace, name
         )
-        given = value["clusters"][0]["cluster"]
-        given.update({key.replace("_", "-"): entry for key, entry in cluster.items()})
-        value["clusters"][0]["cluster"] = {k: v for k, v in given.items() if v is not None}
+        settings = value["clusters"][0]["cluster"]
+        settings.update({key.replace("_", "-"): entry for key, entry in cluster.items()})
+        value["clusters"][0]["cluster"] = {k: v for k, v in settings.items() if v is not None}
         path = tmp_path / f"{name}.kubeconfig"
         path.write_text(json.dumps(value))
         return path

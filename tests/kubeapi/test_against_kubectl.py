@@ -54,15 +54,15 @@ class Api(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        kept: dict[str, list[bytes]] = {}
+        headers: dict[str, list[bytes]] = {}
         for name, value in self.headers.items():
             if name.lower().startswith(("authorization", "impersonate")):
-                kept.setdefault(name.lower(), []).append(value.encode("latin-1"))
+                headers.setdefault(name.lower(), []).append(value.encode("latin-1"))
         subject = []
         if isinstance(self.connection, ssl.SSLSocket):
             peer: Any = self.connection.getpeercert() or {}
             subject = [value for part in peer.get("subject", ()) for _, value in part]
-        self.server.seen.append((self.path, kept, subject))
+        self.server.seen.append((self.path, headers, subject))
         body = json.dumps({"gitVersion": "v1.34.4"}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -318,12 +318,14 @@ def test_a_bundle_may_have_comments_in_any_encoding(
 ):
     bundle = "# Autorité de Zürich\n".encode(encoding) + authority.file.read_bytes()
     (tmp_path / "bundle").write_bytes(bundle)
-    given = (
+    cluster_fields = (
         {"certificate_authority_data": data(bundle)}
         if inline
         else {"certificate_authority": "bundle"}
     )
-    both(by_kubectl, written({"token": "x"}, server=f"https://{api.address}", **given), api)
+    both(
+        by_kubectl, written({"token": "x"}, server=f"https://{api.address}", **cluster_fields), api
+    )
 
 
 def test_a_client_certificate_arrives_and_is_read_again_when_it_changes(
@@ -558,12 +560,12 @@ def test_no_proxy_counts_as_in_kubectl(by_kubectl, written, api, proxy, monkeypa
     server = f"https://api.test:{port}"
     config = written({"token": "x"}, server=server, tls_server_name="kubernetes.test")
     kubectl = bool(by_kubectl(config, **environment))
-    asked = [*proxy.seen]
+    requests = [*proxy.seen]
     proxy.seen.clear()
     for name, text in environment.items():
         monkeypatch.setenv(name, text)
         monkeypatch.delenv(name.lower(), raising=False)
-    assert (bool(by_ours(config)), proxy.seen) == (kubectl, asked)
+    assert (bool(by_ours(config)), proxy.seen) == (kubectl, requests)
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ def configuration(control_plane) -> client.Configuration:
 
 @pytest.fixture
 def administrator(control_plane):
-    with config.new_client_from_config(str(control_plane.kubeconfig())) as found:
-        yield found
+    with config.new_client_from_config(str(control_plane.kubeconfig())) as client:
+        yield client
 
 
 def test_client_applies_scales_and_deletes_a_job_and_stays_open(administrator, namespace):

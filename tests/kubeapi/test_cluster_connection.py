@@ -66,8 +66,8 @@ def test_a_service_account_with_rights_in_its_namespace_only(control_plane, name
     control_plane.grant(namespace, f"system:serviceaccount:{namespace}:builder")
     path = control_plane.kubeconfig(token=token, namespace=namespace)
     with connect(kubeconfig=path) as cluster:
-        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
-        cluster.create(made)
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+        cluster.create(config_map)
         with pytest.raises(ClusterError, match="forbidden") as caught:
             cluster.get(cluster.resource("v1", "ConfigMap"), "x", "kube-system")
     assert caught.value.diagnostics[0].code == "ET8004"
@@ -139,11 +139,11 @@ def test_a_plugin_is_asked_again_after_a_401(written, plugin, tmp_path):
 
 def test_a_plugin_can_give_a_certificate(written, plugin, control_plane):
     certificate, key = control_plane.authority.user("dave", [])
-    given = f"""
+    credentials = f"""
 status = {{"clientCertificateData": pathlib.Path({str(certificate)!r}).read_text(),
           "clientKeyData": pathlib.Path({str(key)!r}).read_text()}}
 """
-    with connect(kubeconfig=written({"exec": plugin(TELL + given + PRINT)})) as cluster:
+    with connect(kubeconfig=written({"exec": plugin(TELL + credentials + PRINT)})) as cluster:
         assert whoami(cluster) == "dave"
 
 
@@ -342,17 +342,17 @@ def test_a_server_may_have_another_name_in_its_certificate(written):
     ],
 )
 def test_a_server_that_never_answered_fails_at_once_by_its_name(written, server, problem):
-    told = []
+    notices = []
     path = written({"token": "x"}, server=server)
     with (
         connect(
-            kubeconfig=path, retries=Retries(attempts=3, first=0.01), notice=told.append
+            kubeconfig=path, retries=Retries(attempts=3, first=0.01), notice=notices.append
         ) as cluster,
         pytest.raises(ClusterError) as caught,
     ):
         cluster.version()
     assert caught.value.attempts == 1
-    assert told == []
+    assert notices == []
     assert not caught.value.uncertain
     assert problem in caught.value.message
 
@@ -367,18 +367,18 @@ def test_a_server_that_has_answered_is_waited_for_when_it_goes_away(written):
         def log_message(self, *arguments):
             pass
 
-    told = []
+    notices = []
     with HTTPServer(("127.0.0.1", 0), Once) as server:
         threading.Thread(target=server.handle_request).start()
         path = written({}, server=f"http://127.0.0.1:{server.server_port}")
         cluster = connect(
-            kubeconfig=path, retries=Retries(attempts=3, first=0.01), notice=told.append
+            kubeconfig=path, retries=Retries(attempts=3, first=0.01), notice=notices.append
         )
         cluster.version()
     with cluster, pytest.raises(ClusterError, match="connection refused") as caught:
         cluster.version()
     assert caught.value.attempts == 3
-    assert len(told) == 2
+    assert len(notices) == 2
 
 
 @pytest.mark.parametrize(

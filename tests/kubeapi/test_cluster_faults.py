@@ -32,13 +32,13 @@ BROKEN = [
     "fault", BROKEN, ids=lambda fault: f"{fault['kind']}-{fault.get('status')}"
 )
 def test_an_apply_gets_through_and_writes_once(
-    faulty, proxy, control_plane, namespace, told, fault
+    faulty, proxy, control_plane, namespace, notices, fault
 ):
     proxy.add(**fault, method="PATCH", times=2)
     applied = faulty.server_side_apply(config_map())
     assert applied["data"] == {"hosts": "a:1"}
     assert proxy.count("PATCH") == 3
-    assert len(told) == 2
+    assert len(notices) == 2
     versions = {event["responseStatus"]["code"] for event in control_plane.writes(namespace)}
     assert versions <= {200, 201}
     created = [
@@ -120,13 +120,13 @@ def test_a_delete_by_name_is_not_sent_again_when_it_may_have_been_done(faulty, p
     assert faulty.get(resource, "seed") is not None
 
 
-def test_a_server_that_asks_for_time_gets_it(faulty, proxy, told):
+def test_a_server_that_asks_for_time_gets_it(faulty, proxy, notices):
     proxy.add("status", method="PATCH", status=429, headers={"Retry-After": "2"})
     begun = time.monotonic()
     faulty.server_side_apply(config_map())
     assert time.monotonic() - begun >= 2
-    assert "429 TooManyRequests, trying again in 2." in told[0]
-    assert "hosts" not in told[0]
+    assert "429 TooManyRequests, trying again in 2." in notices[0]
+    assert "hosts" not in notices[0]
 
 
 def test_patience_ends_with_what_the_server_said(faulty, proxy):
@@ -237,10 +237,10 @@ def test_many_writers_through_a_bad_line_write_each_object_once(proxy, control_p
         "reset-before",
         "reset-after",
     }
-    found = faulty.list(faulty.resource("v1", "ConfigMap")).items
+    objects = faulty.list(faulty.resource("v1", "ConfigMap")).items
     # What came twice changed nothing: every object is as it was created.
-    assert len(found) == 120
-    assert all(item["metadata"]["managedFields"][0]["operation"] == "Apply" for item in found)
+    assert len(objects) == 120
+    assert all(item["metadata"]["managedFields"][0]["operation"] == "Apply" for item in objects)
 
 
 def test_pages_that_need_not_be_of_one_moment_go_on_when_the_list_is_forgotten(faulty, proxy):

@@ -46,7 +46,7 @@ def test_a_name_that_would_lead_elsewhere_is_refused_before_a_request(
     kubeconfig = control_plane.kubeconfig(user=user)
     with connect(kubeconfig=kubeconfig, namespace=namespace) as cluster:
         maps = cluster.resource("v1", "ConfigMap")
-        asked = [
+        requests = [
             lambda: cluster.get(maps, name),
             lambda: cluster.get(maps, "seed", name),
             lambda: cluster.patch(maps, name, {"data": {"a": "b"}}),
@@ -62,7 +62,7 @@ def test_a_name_that_would_lead_elsewhere_is_refused_before_a_request(
                 }
             ),
         ]
-        for ask in asked:
+        for ask in requests:
             with pytest.raises(ClusterError, match="is not a valid name of a"):
                 ask()
     sent = [e["requestURI"] for e in control_plane.audit() if e["user"]["username"] == user]
@@ -93,12 +93,12 @@ def test_a_group_is_asked_for_once_and_no_other_group_is(control_plane, namespac
         for _ in range(3):
             cluster.resource("batch/v1", "Job")
             cluster.resource("batch/v1", "CronJob")
-    asked = [
+    requests = [
         event["requestURI"]
         for event in control_plane.audit()
         if event["user"]["username"] == "once"
     ]
-    assert asked == ["/apis/batch/v1"]
+    assert requests == ["/apis/batch/v1"]
 
 
 @pytest.mark.parametrize(("api_version", "kind"), [("v1", "Pood"), ("kubeflow.org/v1", "TFJob")])
@@ -136,11 +136,11 @@ def test_a_kind_whose_definition_came_later_is_found(cluster, control_plane):
     )
     for _ in range(100):
         try:
-            found = cluster.resource("tests.etcompile.dev/v1", "Gang")
+            resource = cluster.resource("tests.etcompile.dev/v1", "Gang")
             break
         except ClusterError:
             threading.Event().wait(0.1)
-    assert found.plural == "gangs"
+    assert resource.plural == "gangs"
 
 
 def test_what_is_not_there_is_none(cluster, config_maps):
@@ -151,9 +151,9 @@ def test_an_applied_object_is_there_and_a_second_apply_changes_nothing(cluster, 
     first = cluster.server_side_apply(config_map())
     second = cluster.server_side_apply(config_map())
     assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
-    found = cluster.get(config_maps, "seed")
-    assert found["data"] == {"hosts": "a:1"}
-    assert [owner["manager"] for owner in found["metadata"]["managedFields"]] == ["etcompile"]
+    live = cluster.get(config_maps, "seed")
+    assert live["data"] == {"hosts": "a:1"}
+    assert [owner["manager"] for owner in live["metadata"]["managedFields"]] == ["etcompile"]
 
 
 def test_apply_with_metadata_only_returns_the_sent_object_with_its_uid(cluster, config_maps):
@@ -178,9 +178,9 @@ def test_a_conflict_names_manager_and_field_and_changes_nothing(cluster, config_
         cluster.server_side_apply(config_map(hosts="b:2", more="y"))
     error = caught.value
     assert (error.status, error.reason, error.conflict) == (409, "Conflict", True)
-    found = {conflict.field: conflict for conflict in error.conflicts}
-    assert found[".data.hosts"].manager == "argocd-controller"
-    assert found[".data.more"].manager == 'some tool "2"'
+    by_field = {conflict.field: conflict for conflict in error.conflicts}
+    assert by_field[".data.hosts"].manager == "argocd-controller"
+    assert by_field[".data.more"].manager == 'some tool "2"'
     assert cluster.get(config_maps, "seed")["data"] == {"hosts": "a:1", "more": "x"}
 
 
@@ -189,8 +189,8 @@ def test_a_conflict_in_the_status_tells_the_subresource(cluster, control_plane, 
     control_plane.set_status(
         f"/api/v1/namespaces/{namespace}/pods/worker-0", {"phase": "Running", "reason": "tested"}
     )
-    told = ClusterError("Conflict", "", status=409)
-    assert told.conflicts == ()
+    error = ClusterError("Conflict", "", status=409)
+    assert error.conflicts == ()
     live = cluster.get(cluster.resource("v1", "Pod"), "worker-0")
     assert live["status"]["phase"] == "Running"
 
@@ -213,7 +213,7 @@ def test_a_field_that_does_not_exist_is_refused_by_name(cluster):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "fields",
     [
         {"data": {"key": 53179}},
         {"data": {"key": {"deep": "53179"}}},
@@ -223,15 +223,15 @@ def test_a_field_that_does_not_exist_is_refused_by_name(cluster):
         {"immutable": "53179"},
     ],
 )
-def test_a_refused_secret_is_not_quoted(cluster, given):
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, **given}
+def test_a_refused_secret_is_not_quoted(cluster, fields):
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, **fields}
     for write in (cluster.server_side_apply, cluster.create):
         with pytest.raises(ClusterError) as caught:
             write(secret)
         assert caught.value.invalid
         assert caught.value.attempts == 1
-        told = [str(caught.value), repr(caught.value), *(c.message for c in caught.value.causes)]
-        assert not [text for text in told if "53179" in text or "\n" in text]
+        texts = [str(caught.value), repr(caught.value), *(c.message for c in caught.value.causes)]
+        assert not [text for text in texts if "53179" in text or "\n" in text]
 
 
 def test_an_immutable_field_is_a_cause_with_its_path(cluster):
@@ -254,8 +254,8 @@ def test_a_second_create_says_that_it_is_there_and_is_sure(cluster):
 
 
 def test_a_merge_patch_takes_fields_away_and_keeps_its_preconditions(cluster, config_maps):
-    made = cluster.create(config_map(a="1", b="2"))
-    version = made["metadata"]["resourceVersion"]
+    created = cluster.create(config_map(a="1", b="2"))
+    version = created["metadata"]["resourceVersion"]
     change = {"metadata": {"resourceVersion": version}, "data": {"a": None}}
     assert cluster.patch(config_maps, "seed", change)["data"] == {"b": "2"}
     with pytest.raises(ClusterError) as caught:
@@ -338,13 +338,13 @@ def test_pages_that_etcd_has_forgotten_are_said_to_have_expired(cluster, control
 
 def test_selectors_select(cluster, config_maps):
     for role in ("worker", "launcher"):
-        made = config_map(role)
-        made["metadata"]["labels"] = {"etcompile.dev/role": role}
-        cluster.create(made)
-    found = cluster.list(config_maps, labels="etcompile.dev/role in (worker)")
-    assert [item["metadata"]["name"] for item in found.items] == ["worker"]
-    found = cluster.list(config_maps, fields="metadata.name=launcher")
-    assert [item["metadata"]["name"] for item in found.items] == ["launcher"]
+        labelled = config_map(role)
+        labelled["metadata"]["labels"] = {"etcompile.dev/role": role}
+        cluster.create(labelled)
+    matching = cluster.list(config_maps, labels="etcompile.dev/role in (worker)")
+    assert [item["metadata"]["name"] for item in matching.items] == ["worker"]
+    matching = cluster.list(config_maps, fields="metadata.name=launcher")
+    assert [item["metadata"]["name"] for item in matching.items] == ["launcher"]
 
 
 def test_a_list_can_reach_over_all_namespaces(cluster, config_maps, control_plane):
@@ -353,12 +353,12 @@ def test_a_list_can_reach_over_all_namespaces(cluster, config_maps, control_plan
     there = config_map("there")
     there["metadata"]["namespace"] = other
     cluster.create(there)
-    found = {
+    names = {
         (item["metadata"]["namespace"], item["metadata"]["name"])
         for page in cluster.pages(config_maps, None)
         for item in page.items
     }
-    assert {(cluster.namespace, "here"), (other, "there")} <= found
+    assert {(cluster.namespace, "here"), (other, "there")} <= names
 
 
 def test_many_threads_share_a_connection_pool(cluster, config_maps):

@@ -39,9 +39,11 @@ def test_a_watch_goes_on_when_the_server_ends_it(cluster, config_maps, control_p
                 seen.append(event.object["metadata"]["name"])
                 break
     written.join()
-    asked = [event for event in control_plane.audit(cluster.namespace) if event["verb"] == "watch"]
+    requests = [
+        event for event in control_plane.audit(cluster.namespace) if event["verb"] == "watch"
+    ]
     assert seen == ["late"]
-    assert len(asked) >= 2
+    assert len(requests) >= 2
 
 
 def test_a_bookmark_moves_the_version_on_and_the_watch_goes_on_from_there(
@@ -62,9 +64,9 @@ def test_a_bookmark_moves_the_version_on_and_the_watch_goes_on_from_there(
         threading.Timer(3.0, lambda: faulty.create(config_map("late"))).start()
         late = next(event for event in events if event.type != "BOOKMARK")
     assert (late.type, late.object["metadata"]["name"]) == ("ADDED", "late")
-    asked = [seen.path for seen in proxy.seen if "watch=true" in seen.path]
-    assert "resourceVersion=0&" in asked[0]
-    assert f"resourceVersion={bookmark.resource_version}&" in asked[-1]
+    requests = [seen.path for seen in proxy.seen if "watch=true" in seen.path]
+    assert "resourceVersion=0&" in requests[0]
+    assert f"resourceVersion={bookmark.resource_version}&" in requests[-1]
 
 
 def test_a_version_that_etcd_has_forgotten_is_the_callers_to_solve(cluster, control_plane):
@@ -110,15 +112,15 @@ def test_a_broken_connection_loses_and_repeats_no_event(faulty, proxy):
     assert proxy.count("GET", "watch=true") >= 4
 
 
-def test_a_slow_server_refuses_a_watch_for_a_while(faulty, proxy, told):
+def test_a_slow_server_refuses_a_watch_for_a_while(faulty, proxy, notices):
     resource = faulty.resource("v1", "ConfigMap")
     version = faulty.list(resource).resource_version
     faulty.create(config_map("there"))
     proxy.add("status", path="watch=true", status=429, headers={"Retry-After": "1"})
     with closing(faulty.watch(resource, version)) as watch:
         assert next(iter(watch)).object["metadata"]["name"] == "there"
-    assert len(told) == 1
-    assert "429 TooManyRequests" in told[0]
+    assert len(notices) == 1
+    assert "429 TooManyRequests" in notices[0]
 
 
 def test_a_connection_that_goes_silent_is_replaced(faulty, proxy, monkeypatch):

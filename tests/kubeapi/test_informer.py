@@ -24,7 +24,7 @@ def test_informer_lists_again_when_etcd_compacted_its_version(control_plane, nam
     names: set[str] = set()
     restarts: list[str] = []
 
-    def saw(value, gone):
+    def on_object(value, gone):
         names.add(value["metadata"]["name"])
 
     def left(listed, version):
@@ -40,7 +40,7 @@ def test_informer_lists_again_when_etcd_compacted_its_version(control_plane, nam
     kubeconfig = control_plane.kubeconfig(token="admin-token", server=proxy.url)
     with connect(kubeconfig=kubeconfig, retries=Retries(attempts=1), timeout=5) as cluster:
         informer = Informer(
-            cluster, "v1", "PodTemplate", namespace, saw, left, failed, labels="a=b"
+            cluster, "v1", "PodTemplate", namespace, on_object, left, failed, labels="a=b"
         )
         thread = threading.Thread(target=informer.run)
         thread.start()

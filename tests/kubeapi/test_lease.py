@@ -34,9 +34,9 @@ def contender(control_plane, namespace):
 
 def changes(lease: Lease) -> list[bool]:
     """Whether the instance leads, at each change from now on."""
-    found: list[bool] = []
-    lease.changed = found.append
-    return found
+    changes: list[bool] = []
+    lease.changed = changes.append
+    return changes
 
 
 def test_second_instance_stands_by_and_its_log_names_the_leader_once(contender, caplog):

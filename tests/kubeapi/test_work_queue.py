@@ -62,14 +62,14 @@ def test_later_delay_replaces_an_earlier_one():
         queue.enqueue(A)
         queue.take()
         queue.done(A, again)
-    taken = []
-    thread = threading.Thread(target=lambda: taken.append(queue.take()))
+    keys = []
+    thread = threading.Thread(target=lambda: keys.append(queue.take()))
     thread.start()
     thread.join(0.3)
-    assert taken == []
+    assert keys == []
     queue.close()
     thread.join(60)
-    assert taken == [None]
+    assert keys == [None]
 
 
 def test_namespace_with_many_keys_does_not_delay_another():

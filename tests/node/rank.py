@@ -32,7 +32,7 @@ STATE = Path("/state")
 SINCE = time.time()
 
 
-class Told:
+class Signals:
     """What this rank was told last: a signal, and when it leaves at the latest."""
 
     signal, leaves_at = "", 0.0
@@ -44,12 +44,12 @@ def say(*words):
 
 
 def on_signal(number, _frame):
-    Told.signal = signal.Signals(number).name
-    say("signal", Told.signal, "t", round(time.time(), 3))
+    Signals.signal = signal.Signals(number).name
+    say("signal", Signals.signal, "t", round(time.time(), 3))
     if number == signal.SIGTERM:
         if not STAYS:
             os._exit(143)
-        Told.leaves_at = time.time() + STAYS
+        Signals.leaves_at = time.time() + STAYS
 
 
 def load_batch(_number, _frame):
@@ -105,9 +105,9 @@ class Sockets:
     def connected(self):
         while True:
             try:
-                found = socket.create_connection(ADDRESS, timeout=1)
-                found.settimeout(None)
-                return found
+                connection = socket.create_connection(ADDRESS, timeout=1)
+                connection.settimeout(None)
+                return connection
             except OSError:
                 time.sleep(0.05)
 
@@ -119,20 +119,20 @@ class Sockets:
                 peer.sendall(b"".join(one.pack(*found) for found in rows))
             return rows
         self.first.sendall(one.pack(*row))
-        told = self.read(self.first, one.size * WORLD)
-        return [list(found) for found in one.iter_unpack(told)]
+        received = self.read(self.first, one.size * WORLD)
+        return [list(found) for found in one.iter_unpack(received)]
 
     def reduced(self, number):
-        return sum(found[0] for found in self.gathered([number]))
+        return sum(row[0] for row in self.gathered([number]))
 
     def read(self, peer, size):
-        told = b""
-        while len(told) < size:
-            more = peer.recv(size - len(told))
+        received = b""
+        while len(received) < size:
+            more = peer.recv(size - len(received))
             if not more:
                 raise ConnectionError("a peer has gone")
-            told += more
-        return told
+            received += more
+        return received
 
 
 def written():
@@ -162,27 +162,27 @@ def main():
     peers = {"gloo": Gloo, "sockets": Sockets}[os.environ.get("MEETS", "gloo")]()
     step, total, faults = max(peers.gathered(written()))
     while True:
-        if Told.leaves_at and time.time() > Told.leaves_at:
+        if Signals.leaves_at and time.time() > Signals.leaves_at:
             return 143
-        asked = bool(Told.signal)
-        rows = peers.gathered([EPOCH, step, RANK, total, faults, asked, last_step()])
-        epochs, steps, ranks, totals, found, asked, lasts = map(list, zip(*rows, strict=True))
+        warned = bool(Signals.signal)
+        rows = peers.gathered([EPOCH, step, RANK, total, faults, warned, last_step()])
+        epochs, steps, ranks, totals, all_faults, warned, lasts = map(list, zip(*rows, strict=True))
         added = peers.reduced((RANK + 1) * (step + 1))
         right = WORLD * (WORLD + 1) // 2 * (step + 1)
-        faults = max(found)
-        alike = all(len(set(each)) == 1 for each in (epochs, steps, totals))
-        if not alike or sorted(ranks) != list(range(WORLD)) or added != right:
+        faults = max(all_faults)
+        agree = all(len(set(each)) == 1 for each in (epochs, steps, totals))
+        if not agree or sorted(ranks) != list(range(WORLD)) or added != right:
             faults += 1
             say("VIOLATION", "rows", rows, "added", added, "instead of", right)
         step, total = step + 1, total + added
         write("checkpoint", step, total, faults)
         epochs = ",".join(map(str, epochs))
         say("step", step, "epochs", epochs, "sum", total, "since", SINCE, "t", time.time())
-        if all(asked):
+        if all(warned):
             say("checkpoint", "step", step, "t", round(time.time(), 3))
-            if Told.signal == "SIGTERM":
+            if Signals.signal == "SIGTERM":
                 return 143
-            Told.signal = ""
+            Signals.signal = ""
         if 0 < max(lasts) <= step:
             say("done", "step", step, "epochs", epochs, "sum", total, "faults", faults)
             return 0

@@ -23,9 +23,9 @@ class Cluster:
     def command(self, *words: str) -> list[str]:
         return [KUBECTL, "--kubeconfig", str(KUBECONFIG), "-n", self.namespace, *words]
 
-    def kubectl(self, *words: str, given: str | None = None) -> str:
+    def kubectl(self, *words: str, stdin: str | None = None) -> str:
         done = subprocess.run(
-            self.command(*words), input=given, capture_output=True, text=True, check=False
+            self.command(*words), input=stdin, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
         return done.stdout
@@ -43,7 +43,7 @@ class Cluster:
 
     def apply(self, *documents: Any, **settings: Any) -> None:
         """Renders documents and applies what comes of it."""
-        self.kubectl("apply", "-f", "-", given=self.rendered(*documents, **settings))
+        self.kubectl("apply", "-f", "-", stdin=self.rendered(*documents, **settings))
 
     def rendered(self, *documents: Any, **settings: Any) -> str:
         options = Options(namespace=self.namespace, settings=Settings(**settings))

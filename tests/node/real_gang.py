@@ -199,7 +199,7 @@ class Gang:
     def apply(self) -> None:
         code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}}
         self.cluster.kubectl(
-            "apply", "-f", "-", given=json.dumps({**code, "data": {"rank.py": RANK.read_text()}})
+            "apply", "-f", "-", stdin=json.dumps({**code, "data": {"rank.py": RANK.read_text()}})
         )
         self.submit()
 
@@ -213,8 +213,8 @@ class Gang:
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """The Pods that are there, by name."""
-        found = {pod["metadata"]["name"]: pod for pod in self.cluster.get("pods")["items"]}
-        return {name: found[name] for name in self.names if name in found}
+        by_name = {pod["metadata"]["name"]: pod for pod in self.cluster.get("pods")["items"]}
+        return {name: by_name[name] for name in self.names if name in by_name}
 
     def uids(self) -> dict[str, str]:
         return {name: pod["metadata"]["uid"] for name, pod in self.pods().items()}
@@ -239,18 +239,18 @@ class Gang:
         end = time.monotonic() + seconds
         while True:
             for name in (first or self.names[1], *self.names):
-                found = self.last_step(name)
-                if found is not None and found.since > began:
-                    return found
+                step = self.last_step(name)
+                if step is not None and step.since > began:
+                    return step
                 if time.monotonic() > end:
-                    raise AssertionError(f"no step within {seconds} s:\n{self.told()}")
+                    raise AssertionError(f"no step within {seconds} s:\n{self.diagnosis()}")
                 time.sleep(0.3)
 
     def until_watched(self, seconds: float) -> None:
         """Waits until the watcher has seen all Pods run."""
-        eventually(lambda: epoch_of(self.cluster, "gang") is not None, seconds, self.told)
+        eventually(lambda: epoch_of(self.cluster, "gang") is not None, seconds, self.diagnosis)
 
-    def told(self) -> str:
+    def diagnosis(self) -> str:
         """What is to be known when something is wrong."""
         parts = [self.cluster.kubectl("get", "pods", "-o", "wide")]
         for name, pod in self.pods().items():
@@ -275,8 +275,8 @@ class Gang:
         """
         node = self.cluster.get("pod", self.pod_name(name))["spec"]["nodeName"]
         words = (self._killer(node), "--", "python3", "-c", _KILL, self.cluster.namespace, name)
-        found = self.cluster.kubectl("exec", *words, what, str(after)).split()
-        return float(found[0]) if found else None
+        output = self.cluster.kubectl("exec", *words, what, str(after)).split()
+        return float(output[0]) if output else None
 
     def freeze_kubelet(self, node: str, seconds: float) -> None:
         """Has the kubelet of a node stop in 1.5 seconds, and go on after some more."""
@@ -293,7 +293,7 @@ class Gang:
         spec = {"hostPID": True, "nodeName": node, "containers": [container]}
         spec |= {"terminationGracePeriodSeconds": 0}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-        self.cluster.kubectl("create", "-f", "-", given=json.dumps(pod))
+        self.cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
         self.cluster.until(lambda phases: phases[name] == "Running")
         return name
 
@@ -310,14 +310,14 @@ class Gang:
         path = f"/api/v1/namespaces/{self.cluster.namespace}/pods/{name}/eviction"
         metadata = {"name": name, "namespace": self.cluster.namespace}
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-        self.cluster.kubectl("create", "--raw", path, "-f", "-", given=json.dumps(eviction))
+        self.cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
 
     def finish(self, after: int) -> int:
         """Tells the ranks to end so many steps from now; returns the number of the last step."""
         name = self.names[1]
-        found = self.last_step(name)
-        assert found is not None
-        last = found.number + after
+        last_step = self.last_step(name)
+        assert last_step is not None
+        last = last_step.number + after
         script = f"echo {last} > /state/last.new && mv /state/last.new /state/last"
         self.cluster.kubectl("exec", name, "-c", "pytorch", "--", "sh", "-c", script)
         return last
@@ -325,8 +325,10 @@ class Gang:
 
 def epoch_of(cluster: Cluster, job: str) -> int | None:
     """The epoch of a job that the watcher has written down; None before all of it has run."""
-    found = cluster.get("configmaps", f"--field-selector=metadata.name={status_name(job)}")["items"]
-    text = found[0]["data"].get("record", "{}") if found else "{}"
+    config_maps = cluster.get("configmaps", f"--field-selector=metadata.name={status_name(job)}")[
+        "items"
+    ]
+    text = config_maps[0]["data"].get("record", "{}") if config_maps else "{}"
     epoch: int | None = json.loads(text).get("epoch")
     return epoch
 
@@ -334,11 +336,11 @@ def epoch_of(cluster: Cluster, job: str) -> int | None:
 @contextlib.contextmanager
 def forgetful(seconds: float) -> Iterator[None]:
     """Jobs are compiled so that a failure after so many seconds is the first of another row."""
-    own, more = supervision.options, f"--forget={seconds:g}"  # no user needs that option
+    options, more = supervision.options, f"--forget={seconds:g}"  # no user needs that option
     with pytest.MonkeyPatch.context() as patch:
         for module in (job_config, annotations):
             patch.setattr(
-                module, "options", lambda *role: (*words, more) if (words := own(*role)) else ()
+                module, "options", lambda *role: (*words, more) if (words := options(*role)) else ()
             )
         yield
 

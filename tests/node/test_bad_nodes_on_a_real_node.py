@@ -26,8 +26,8 @@ CHECKS = "check gpus && check shm 64Mi && check volume /cache && check names"
 def job(image: str, restart: str = "OnFailure", **annotations: str) -> dict[str, Any]:
     """A PyTorchJob of a master and a worker that sleep."""
     document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1})
-    given = {f"etcompile.dev/{name.replace('_', '-')}": text for name, text in annotations.items()}
-    document["metadata"] = {"name": "train", "annotations": given}
+    fields = {f"etcompile.dev/{name.replace('_', '-')}": text for name, text in annotations.items()}
+    document["metadata"] = {"name": "train", "annotations": fields}
     container = {"name": "pytorch", "image": image, "command": ["sleep", "600"]}
     container |= {"volumeMounts": [{"name": "cache", "mountPath": "/cache"}]}  # type: ignore[dict-item]
     pod = {
@@ -76,16 +76,16 @@ def test_a_check_that_sends_a_pod_away_has_it_avoid_the_node(
     check = 'echo "two of eight links are down"; [ "$RANK" = 0 ] || exit 20'
     cluster.apply(job(image("TORCH"), restart, preflight=check))
 
-    def told() -> bool:
+    def is_reported() -> bool:
         held = [one for one in why(cluster)["waiting"] if one["reason"] == "Unschedulable"]
         return any("train-worker-0" in one["pods"] for one in held)
 
-    eventually(told, 90, lambda: str(why(cluster)))
-    found = why(cluster)
-    assert found["avoidedNodes"] == ["lab-node"] == [*found["nodes"]]
-    assert (found["first"]["pod"], found["first"]["cause"]) == ("train-worker-0", "PreflightNode")
-    assert "two of eight links are down" in found["first"]["tail"]
-    assert found["phase"] in ("Pending", "Running")
+    eventually(is_reported, 90, lambda: str(why(cluster)))
+    report = why(cluster)
+    assert report["avoidedNodes"] == ["lab-node"] == [*report["nodes"]]
+    assert (report["first"]["pod"], report["first"]["cause"]) == ("train-worker-0", "PreflightNode")
+    assert "two of eight links are down" in report["first"]["tail"]
+    assert report["phase"] in ("Pending", "Running")
 
 
 def test_a_check_that_fails_fails_the_pod(

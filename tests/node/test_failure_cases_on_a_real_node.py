@@ -31,14 +31,14 @@ def script(case: dict[str, Any]) -> list[str]:
     if case.get("image") == "DISTROLESS":
         return ["python3", "-c", "import time; time.sleep(600)"]
     ranks = case.get("ranks", {})
-    own = "".join(f"{rank}) {words} ;;\n" for rank, words in ranks.items())
-    return ["sh", "-c", f'PEER=train-worker-0\ncase "$RANK" in\n{own}*) sleep 600 ;;\nesac']
+    cases = "".join(f"{rank}) {words} ;;\n" for rank, words in ranks.items())
+    return ["sh", "-c", f'PEER=train-worker-0\ncase "$RANK" in\n{cases}*) sleep 600 ;;\nesac']
 
 
 def said(cluster: Cluster) -> Explanation:
     with connect(kubeconfig=KUBECONFIG, namespace=cluster.namespace) as api:
-        found = seen(api, "train", cluster.namespace)
-    [why] = explanations(found.objects.values())
+        objects_seen = seen(api, "train", cluster.namespace)
+    [why] = explanations(objects_seen.objects.values())
     return why
 
 
@@ -48,7 +48,7 @@ def test_a_failure_is_explained_as_somebody_expected_who_did_not_know_the_rules(
 ) -> None:
     case = json.loads(json.dumps(case_of(name)).replace('"IMAGE"', json.dumps(image("TORCH"))))
     for value in case.get("objects", []):
-        cluster.kubectl("apply", "-f", "-", given=json.dumps(value))
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(value))
     # JSON knows no numbers as keys.
     case["ranks"] = case_of(name).get("ranks", {})
     cluster.apply(job(case, image(case.get("image", "TORCH")), command=script(case)))

@@ -96,8 +96,8 @@ def why(cluster: Cluster, name: str = "train") -> dict[str, Any]:
     done = subprocess.run(
         [*words, "--output", "json"], env=environment, capture_output=True, text=True, check=True
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 @pytest.mark.parametrize("scenario", DIES)
@@ -122,11 +122,11 @@ def test_what_keeps_a_pod_from_starting_is_named(
     more, words = NEVER_RUNS[scenario]
     cluster.apply(job(image("TORCH"), ["sleep", "600"], more))
 
-    def told() -> bool:
+    def is_reported() -> bool:
         held = [one for one in why(cluster)["waiting"] if "train-worker-1" in one["pods"]]
         return any(words in one["message"] for one in held)
 
-    eventually(told, 90, lambda: json.dumps(why(cluster), indent=1))
+    eventually(is_reported, 90, lambda: json.dumps(why(cluster), indent=1))
 
 
 def test_a_container_that_is_ended_for_its_probe_is_named_with_what_the_probe_said(
@@ -155,9 +155,13 @@ def test_an_eviction_is_named(
 @pytest.fixture
 def priority(cluster: Cluster) -> Iterator[str]:
     """The name of a priority above that of all others."""
-    made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000000}
-    made["metadata"] = {"name": cluster.namespace}
-    cluster.kubectl("apply", "-f", "-", given=json.dumps(made))
+    priority_class = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "value": 1000000,
+    }
+    priority_class["metadata"] = {"name": cluster.namespace}
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(priority_class))
     yield cluster.namespace
     cluster.kubectl("delete", "priorityclass", cluster.namespace)
 
@@ -174,7 +178,7 @@ def test_a_pod_that_made_room_for_another_is_named(
     urgent = {"name": "urgent", "image": image("TORCH"), "command": ["sleep", "60"], **half}
     spec = {"priorityClassName": priority, "containers": [urgent]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent"}, "spec": spec}
-    cluster.kubectl("apply", "-f", "-", given=json.dumps(pod))
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
     eventually(lambda: why(cluster)["first"], 60, lambda: str(why(cluster)))
     assert why(cluster)["first"]["cause"] == "Preempted"
 
@@ -193,7 +197,7 @@ def test_of_eight_ranks_the_one_that_was_killed_is_named(
     gang.prepare()
     time.sleep(2)
     assert gang.kill(rank, "process") is not None
-    eventually(lambda: why(cluster, "gang")["phase"] == "Failed", 60, gang.told)
-    eventually(lambda: not gang.pods(), 60, gang.told)
-    found = why(cluster, "gang")
-    assert (found["first"]["pod"], found["first"]["cause"]) == (rank, "Killed")
+    eventually(lambda: why(cluster, "gang")["phase"] == "Failed", 60, gang.diagnosis)
+    eventually(lambda: not gang.pods(), 60, gang.diagnosis)
+    report = why(cluster, "gang")
+    assert (report["first"]["pod"], report["first"]["cause"]) == (rank, "Killed")

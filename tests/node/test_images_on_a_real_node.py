@@ -66,7 +66,7 @@ def logged(cluster: Cluster, name: str, container: dict[str, Any], **files: str)
         "volumes": [{"name": "jobs", "configMap": {"name": name}}],
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-    cluster.kubectl("create", "-f", "-", given=json.dumps(pod))
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
     cluster.until(lambda phases: phases[name] in ("Succeeded", "Failed"))
     assert cluster.phases()[name] == "Succeeded", cluster.log(name)
     return cluster.log(name)
@@ -86,8 +86,8 @@ def test_the_command_line_renders_what_it_renders_elsewhere(
 ) -> None:
     (tmp_path / "bert.yaml").write_text(spec)
     container = {"image": image("CLI"), "args": ["render", "/jobs/bert.yaml"]}
-    made = logged(cluster, "render", container, bert_yaml=spec)
-    assert objects(made) == objects(etcompile("render", str(tmp_path / "bert.yaml")))
+    output = logged(cluster, "render", container, bert_yaml=spec)
+    assert objects(output) == objects(etcompile("render", str(tmp_path / "bert.yaml")))
     shown = {"image": image("CLI"), "args": ["render", "/examples/trainingjob/elastic-mnist"]}
     assert "kind: Pod" in logged(cluster, "example", shown)
 
@@ -100,7 +100,7 @@ def test_the_function_compiles_a_job_from_standard_input(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}},
     ]
     function = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "EtcompileTransformer"}
-    asked = {
+    request = {
         "apiVersion": "config.kubernetes.io/v1",
         "kind": "ResourceList",
         "items": items,
@@ -114,12 +114,12 @@ def test_the_function_compiles_a_job_from_standard_input(
     done = cluster.kubectl(
         *("run", "krm", "--image", image("KRM"), "--restart=Never", "-i", "--quiet"),
         f"--overrides={json.dumps(overrides)}",
-        given=json.dumps(asked),
+        stdin=json.dumps(request),
     )
     cluster.until(lambda phases: phases["krm"] == "Succeeded")
-    made = yaml.safe_load(cluster.log("krm") or done)
-    kinds = [one["kind"] for one in made["items"]]
-    assert made["kind"] == "ResourceList"
+    answer = yaml.safe_load(cluster.log("krm") or done)
+    kinds = [one["kind"] for one in answer["items"]]
+    assert answer["kind"] == "ResourceList"
     assert kinds.count("Pod") == 3
     assert "TrainingJob" not in kinds
 
@@ -139,9 +139,9 @@ def test_the_plugin_generates_as_the_sidecar_of_argo_cd(
     plugin = yaml.safe_load(logged(cluster, "plugin", {**pod, "command": [PYTHON, "-c", read]}))
     assert plugin == yaml.safe_load(etcompile("argocd", "plugin"))
     generate = {**pod, "command": plugin["spec"]["generate"]["command"]}
-    made = objects(logged(cluster, "generate", generate, bert_yaml=spec))
-    assert {one["metadata"]["namespace"] for one in made} == {"nlp"}
-    assert [one["kind"] for one in made].count("Pod") == 3
+    rendered = objects(logged(cluster, "generate", generate, bert_yaml=spec))
+    assert {one["metadata"]["namespace"] for one in rendered} == {"nlp"}
+    assert [one["kind"] for one in rendered].count("Pod") == 3
     discover = {**pod, "command": plugin["spec"]["discover"]["find"]["command"]}
     assert logged(cluster, "discover", discover, bert_etjob_yaml=spec) == "./bert.etjob.yaml\n"
 
@@ -154,7 +154,7 @@ class Installed:
         self.manifests = etcompile(
             "watch", "--manifests", "--namespace", cluster.namespace, "--image", image
         )
-        cluster.kubectl("apply", "-f", "-", given=self.manifests)
+        cluster.kubectl("apply", "-f", "-", stdin=self.manifests)
         cluster.kubectl("rollout", "status", "deployment/etcompile-watch", "--timeout=120s")
 
     def pods(self) -> list[str]:

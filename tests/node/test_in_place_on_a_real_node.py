@@ -129,10 +129,10 @@ class Storm:
         """Pods that nobody has deleted are those that were there before."""
         pods = self.gang.pods()
         now = {name: pod["metadata"]["uid"] for name, pod in pods.items()}
-        kept = {name for name in self.uids if name not in self.lost}
-        assert {name: now.get(name) for name in kept} == {name: self.uids[name] for name in kept}, (
-            f"{self.gang.told()}\n{self.watcher.log.read_text()}"
-        )
+        surviving = {name for name in self.uids if name not in self.lost}
+        assert {name: now.get(name) for name in surviving} == {
+            name: self.uids[name] for name in surviving
+        }, f"{self.gang.diagnosis()}\n{self.watcher.log.read_text()}"
         # Under a frozen kubelet, what is deleted stays for a while.
         if now.keys() == self.uids.keys():
             self.lost = {
@@ -159,25 +159,23 @@ def test_a_run_of_which_a_rank_hangs_restarts_in_place(
         name = draws.choice(gang.names)
         began = gang.kill(name, what)
         assert began is not None
-        found = gang.until_step_of(began, LONGEST)
+        step = gang.until_step_of(began, LONGEST)
         begun = number + 1
         eventually(lambda n=begun: epoch_of(cluster, "gang") == n, 30, watcher.log.read_text)
         record = json.loads(cluster.get("configmap", "gang-etcompile-status")["data"]["record"])
-        print(
-            f"{name}: step {found.number} after {found.at - began:.1f} s: {record['epoch_reason']}"
-        )
+        print(f"{name}: step {step.number} after {step.at - began:.1f} s: {record['epoch_reason']}")
         assert record["epoch"] == number + 1, watcher.log.read_text()
         assert record["epoch_reason"] == "no replica has logged anything for 60 s"
     assert gang.uids() == before
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "etcompile", "why", "gang", "-n", cluster.namespace],
         env={**os.environ, "KUBECONFIG": os.environ["ETCOMPILE_E2E_KUBECONFIG"]},
         capture_output=True,
         text=True,
         check=True,
     )
-    print(told.stdout)
-    assert "Last failure: " in told.stdout
+    print(done.stdout)
+    assert "Last failure: " in done.stdout
 
 
 def test_healthy_steps_are_never_taken_for_a_hang(
@@ -226,11 +224,11 @@ def test_a_gang_whose_ranks_are_killed_ends_with_the_right_sum(
             time.sleep(storm.draws.uniform(0, 5))  # whether all run again or not
             continue
         try:
-            found = gang.until_step_of(began, LONGEST)
+            step = gang.until_step_of(began, LONGEST)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{watcher.log.read_text()}") from error
-        took.append(found.at - began)
-        print(f": step {found.number} of epoch {found.epoch} after {took[-1]:.1f} s", end="")
+        took.append(step.at - began)
+        print(f": step {step.number} of epoch {step.epoch} after {took[-1]:.1f} s", end="")
         storm.check_pods()
         time.sleep(storm.draws.uniform(0, 3))
 
@@ -277,20 +275,20 @@ def test_all_ranks_of_a_gang_are_told_before_one_is_drained(
     for follower in followers:
         follower.terminate()
         follower.wait()
-    told, written = {}, {}
+    signalled, written = {}, {}
     for name in gang.names:
         for words in map(str.split, (tmp_path / name).read_text().splitlines()):
             if words[:1] == ["signal"]:
-                told[name] = min(told.get(name, 1e12), float(words[words.index("t") + 1]))
+                signalled[name] = min(signalled.get(name, 1e12), float(words[words.index("t") + 1]))
             if words[:1] == ["checkpoint"]:
                 written[name] = int(words[2]), float(words[words.index("t") + 1])
-        after = told.get(name, 0) - began
+        after = signalled.get(name, 0) - began
         print(f"\n{name}: told {after:.1f} s after the eviction, {written.get(name)}")
     print(watcher.log.read_text())
-    assert told.keys() == set(gang.names)
+    assert signalled.keys() == set(gang.names)
     assert written.keys() == set(gang.names)
     # Nobody ends before all are told; and the checkpoint is one, of the same step everywhere.
-    assert max(told.values()) < min(at for _, at in written.values())
+    assert max(signalled.values()) < min(at for _, at in written.values())
     assert len({step for step, _ in written.values()}) == 1
     now = gang.uids()
     assert {name for name in gang.names if now[name] != uids[name]} == {"gang-worker-3"}
@@ -372,11 +370,11 @@ def test_the_command_of_a_launcher_runs_again_beside_the_same_workers(
 
     def pods() -> dict[str, tuple[str, int]]:
         """UID, and how often a container of it has ended, of each Pod."""
-        found = {}
+        ends_by_pod = {}
         for pod in cluster.get("pods")["items"]:
             ends = sum(one["restartCount"] for one in pod["status"].get("containerStatuses", ()))
-            found[pod["metadata"]["name"]] = pod["metadata"]["uid"], ends
-        return found
+            ends_by_pod[pod["metadata"]["name"]] = pod["metadata"]["uid"], ends
+        return ends_by_pod
 
     def name() -> str:
         """The launcher's Pod; a Job of Kubernetes adds to its name."""
@@ -430,4 +428,4 @@ def create_key(cluster: Cluster, folder: Path) -> None:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
         if name == "train-ssh":
             secret["type"] = "kubernetes.io/ssh-auth"
-        cluster.kubectl("apply", "-f", "-", given=json.dumps(secret))
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(secret))

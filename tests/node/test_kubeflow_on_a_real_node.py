@@ -123,13 +123,13 @@ def test_ranks_are_started_by_exec(cluster: Any, image: Callable[[str], str]) ->
     check_mpi(cluster, "train-launcher", [f"{worker}:1" for worker in workers], workers)
 
 
-@pytest.mark.parametrize("own_command", [False, True], ids=["our-sshd", "their-sshd"])
+@pytest.mark.parametrize("with_command", [False, True], ids=["our-sshd", "their-sshd"])
 def test_ranks_are_started_by_ssh(
-    cluster: Any, image: Callable[[str], str], tmp_path: Path, own_command: bool
+    cluster: Any, image: Callable[[str], str], tmp_path: Path, with_command: bool
 ) -> None:
     mpi = image("MPI")
     sshd = "mkdir -p /run/sshd && ssh-keygen -A && exec /usr/sbin/sshd -De -o StrictModes=no"
-    server = {"command": ["sh", "-c", sshd]} if own_command else {}
+    server = {"command": ["sh", "-c", sshd]} if with_command else {}
     trust = "printf 'StrictHostKeyChecking no\\nUserKnownHostsFile /dev/null\\n' >> "
     trust += f"/etc/ssh/ssh_config && {MPIRUN}"
     roles = {
@@ -142,8 +142,8 @@ def test_ranks_are_started_by_ssh(
     workers = ["train-worker-0", "train-worker-1"]
     hosts = [f"{worker}.train.{cluster.namespace}.svc:1" for worker in workers]
     check_mpi(cluster, launcher, hosts, workers)
-    (made,) = cluster.get("jobs")["items"]
-    assert made["status"]["succeeded"] == 1
+    (launcher_job,) = cluster.get("jobs")["items"]
+    assert launcher_job["status"]["succeeded"] == 1
 
 
 TRUST = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
@@ -216,4 +216,4 @@ def create_key(cluster: Any, folder: Path) -> None:
     data = {name: base64.b64encode(path.read_bytes()).decode() for name, path in texts.items()}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "train-ssh"}}
     secret |= {"type": "kubernetes.io/ssh-auth", "data": data}
-    cluster.kubectl("apply", "-f", "-", given=json.dumps(secret))
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(secret))

@@ -51,7 +51,7 @@ def create_key(cluster: Any, folder: Path) -> None:
     }
     data = {name: base64.b64encode(text).decode() for name, text in texts.items()}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mpi"}, "data": data}
-    cluster.kubectl("apply", "-f", "-", given=json.dumps(secret))
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(secret))
 
 
 def check_run(cluster: Any) -> None:
@@ -88,10 +88,10 @@ def check_run(cluster: Any) -> None:
 @pytest.mark.parametrize("services", ["per-replica", "shared"])
 def test_ssh(cluster: Any, tmp_path: Path, services: str) -> None:
     manifests = cluster.rendered(job(), services=services)
-    cluster.kubectl("apply", "-f", "-", given=manifests)
+    cluster.kubectl("apply", "-f", "-", stdin=manifests)
     create_key(cluster, tmp_path)
     check_run(cluster)
-    cluster.kubectl("apply", "-f", "-", given=manifests)
+    cluster.kubectl("apply", "-f", "-", stdin=manifests)
     cluster.until(lambda phases: phases.get("mpi-launcher") in ("Succeeded", "Failed"))
     log = cluster.kubectl("logs", "mpi-launcher", "-c", "main")
     print(f"recreated launcher:\n{log}")

@@ -53,7 +53,7 @@ def test_ranks_run_again_where_little_is_allowed(
     uids = gang.uids()
     cluster.kubectl("exec", "gang-worker-0", "-c", "pytorch", "--", "python3", "-c", KILL)
     step = gang.until_step_of(began + 0.001, LONGEST)
-    eventually(lambda: step_of_all(gang) == {1}, LONGEST, gang.told)
+    eventually(lambda: step_of_all(gang) == {1}, LONGEST, gang.diagnosis)
     assert step.since > began
     assert gang.uids() == uids
     restarts = cluster.get("pods")["items"]
@@ -77,7 +77,7 @@ def test_without_python_the_command_runs_and_that_is_told(
         container |= {"command": ["sh", "-c", "echo trains; sleep 600"]}
     gang.apply()
     cluster.until(lambda phases: set(phases.values()) == {"Running"})
-    eventually(lambda: len(gang.lines(gang.names[0])) == 2, LONGEST, gang.told)
+    eventually(lambda: len(gang.lines(gang.names[0])) == 2, LONGEST, gang.diagnosis)
     first, then = gang.lines(gang.names[0])
     assert first.startswith("etcompile: unsupervised: this image has no Python")
     assert then == "trains"

@@ -47,7 +47,7 @@ def runtime(policy: dict[str, Any], *jobs: dict[str, Any], **spec: Any) -> dict[
 
 def job(name: str, step: str, image: str, script: str, **more: Any) -> dict[str, Any]:
     """A replicatedJob; what is not its own is its container's."""
-    own = {field: more.pop(field) for field in ("dependsOn",) if field in more}
+    dependencies = {field: more.pop(field) for field in ("dependsOn",) if field in more}
     container = {"name": step or "node", "image": image, "command": ["sh", "-c", script], **more}
     if step == "trainer":
         container["name"] = "node"
@@ -55,7 +55,7 @@ def job(name: str, step: str, image: str, script: str, **more: Any) -> dict[str,
     metadata = {"labels": {STEP: step}} if step else {}
     return {
         "name": name,
-        **own,
+        **dependencies,
         "template": {"metadata": metadata, "spec": {"template": {"spec": spec}}},
     }
 
@@ -66,14 +66,14 @@ def until_over(cluster: Cluster, watcher: Watcher, seconds: float = 240) -> None
     def record() -> dict[str, Any]:
         maps = {one["metadata"]["name"]: one for one in cluster.get("configmaps")["items"]}
         data = maps.get("train-etcompile-status", {}).get("data") or {}
-        found: dict[str, Any] = json.loads(data.get("record", "{}"))
-        return found
+        record_value: dict[str, Any] = json.loads(data.get("record", "{}"))
+        return record_value
 
-    def told() -> str:
+    def description() -> str:
         return f"{record()}\n{cluster.kubectl('describe', 'pods')}\n{watcher.log.read_text()}"
 
-    eventually(lambda: record().get("phase") in ("Succeeded", "Failed"), seconds, told)
-    assert record()["phase"] == "Succeeded", told()
+    eventually(lambda: record().get("phase") in ("Succeeded", "Failed"), seconds, description)
+    assert record()["phase"] == "Succeeded", description()
 
 
 def test_torchrun_on_two_nodes_of_the_runtime_that_trainer_ships(
@@ -118,13 +118,13 @@ def test_mpirun_starts_ranks_on_the_nodes_and_on_the_launcher(
         env=ROOT,
         dependsOn=[{"name": "node", "status": "Ready"}],
     )
-    own = runtime(
+    custom_runtime = runtime(
         {"mpi": policy},
         job("node", "", mpi, SSHD, readinessProbe=probe),
         launcher,
         successPolicy={"operator": "All", "targetReplicatedJobs": ["launcher"]},
     )
-    cluster.apply(own, trainjob("own", trainer={"numNodes": 3}))
+    cluster.apply(custom_runtime, trainjob("own", trainer={"numNodes": 3}))
     until_over(cluster, watched)
     hosts = ["train-launcher-0-0", "train-node-0-0", "train-node-0-1"]
     lines = [line for line in logs(cluster, "train-launcher-0-0") if line in hosts]
@@ -136,7 +136,7 @@ def test_mpirun_starts_ranks_on_the_nodes_and_on_the_launcher(
 @pytest.fixture
 def volume(cluster: Cluster) -> Iterator[None]:
     """A volume for the claim of the job."""
-    made = {
+    objects = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": cluster.namespace},
@@ -149,7 +149,7 @@ def volume(cluster: Cluster) -> Iterator[None]:
             "claimRef": {"namespace": cluster.namespace, "name": "initializer-train"},
         },
     }
-    cluster.kubectl("apply", "-f", "-", given=json.dumps(made))
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(objects))
     yield
     cluster.kubectl("delete", "persistentvolume", cluster.namespace, "--wait=false")
 
@@ -170,7 +170,7 @@ def test_nodes_read_what_the_initializer_has_written(
     write = "sleep 5; echo rows of $STORAGE_URI > /workspace/data.new"
     write += " && mv /workspace/data.new /workspace/data"
     name = "dataset-initializer"
-    own = runtime(
+    custom_runtime = runtime(
         {"numNodes": 2},
         job(name, name, torch, write, volumeMounts=mounts),
         job(
@@ -184,7 +184,7 @@ def test_nodes_read_what_the_initializer_has_written(
         volumeClaimPolicies=[{"templates": [claim]}],
     )
     data = {"storageUri": "hf://tatsu-lab/alpaca"}
-    cluster.apply(own, trainjob("own", initializer={"dataset": data}))
+    cluster.apply(custom_runtime, trainjob("own", initializer={"dataset": data}))
     until_over(cluster, watched)
     for index in range(2):
         assert logs(cluster, f"train-node-0-{index}") == ["rows of hf://tatsu-lab/alpaca"]

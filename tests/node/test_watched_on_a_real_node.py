@@ -108,7 +108,7 @@ class Job:
             ],
         }
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "kill"}, "spec": spec}
-        self.cluster.kubectl("create", "-f", "-", given=json.dumps(pod))
+        self.cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
         self.cluster.until(lambda phases: phases["kill"] in ("Succeeded", "Failed"))
         assert self.cluster.log("kill") == "killed\n"
         self.cluster.kubectl("delete", "pod", "kill")
@@ -168,11 +168,11 @@ def test_a_worker_is_killed_replaced_and_listed_again_then_the_job_shrinks_and_e
     assert out - ready < 20
 
     job.write("scale-2-in.yaml", scale_in("less", 1, job="mpi"))
-    told = job.apply("--prune", "--drain", "5s")
+    lines = job.apply("--prune", "--drain", "5s")
     drained = job.until_seen(0, 1, after=out)
     deleted = next(
         datetime.fromisoformat(one["ts"]).timestamp()
-        for one in told
+        for one in lines
         if one.get("status") == "deleting" and one["object"]["name"] == "mpi-worker-2"
     )
     print(f"scaled in: out of the list {deleted - drained:.1f} s before its Pod was deleted")

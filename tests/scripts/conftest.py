@@ -207,7 +207,7 @@ def secret(place, require) -> Path:
 
 
 @pytest.fixture
-def told_port(place, port, require) -> dict[str, str]:
+def image_port(place, port, require) -> dict[str, str]:
     """The environment of an image whose ssh is configured for the port, which a job leaves to it.
 
     The real ssh reads its configuration from the home of the user in passwd, so the file is

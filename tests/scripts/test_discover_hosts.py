@@ -23,8 +23,8 @@ def discover(shell, script, run, place):
 
 
 def test_without_a_live_list_the_seed_counts(discover):
-    found = discover()
-    assert (found.returncode, found.stdout, found.stderr) == (0, SEED, "")
+    done = discover()
+    assert (done.returncode, done.stdout, done.stderr) == (0, SEED, "")
 
 
 def test_the_live_list_counts_before_the_seed(discover):
@@ -33,8 +33,8 @@ def test_the_live_list_counts_before_the_seed(discover):
 
 @pytest.mark.parametrize("live", ["", "\n", "  \n\t\n", "mnist-worker-1"])
 def test_a_live_list_without_a_usable_line_does_not_count(discover, live):
-    found = discover(live=live)
-    assert (found.returncode, found.stdout, found.stderr) == (0, SEED, "")
+    done = discover(live=live)
+    assert (done.returncode, done.stdout, done.stderr) == (0, SEED, "")
 
 
 def test_a_torn_last_line_is_not_a_host(discover):
@@ -52,9 +52,9 @@ def test_a_line_is_printed_as_it_is(discover):
 
 @pytest.mark.parametrize("seed", [None, "", "\n", "torn"])
 def test_no_host_at_all_fails_and_prints_nothing(discover, seed):
-    found = discover(seed=seed)
-    assert (found.returncode, found.stdout) == (1, "")
-    assert found.stderr.startswith("etcompile: no host in ")
+    done = discover(seed=seed)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("etcompile: no host in ")
 
 
 def test_it_runs_by_itself_when_executable(script, run, place):
@@ -81,10 +81,10 @@ def test_a_list_swapped_while_it_is_read_is_never_mixed(shell, script, run, plac
     swapper = threading.Thread(target=swap)
     swapper.start()
     try:
-        found = run(*shell, "-c", loop, "loop", *shell, path)
+        done = run(*shell, "-c", loop, "loop", *shell, path)
     finally:
         stop.set()
         swapper.join()
-    outputs = found.stdout.split("\n\n")[:-1]
+    outputs = done.stdout.split("\n\n")[:-1]
     assert len(outputs) == 400
     assert {f"{output}\n" for output in outputs} == set(versions)

@@ -190,11 +190,11 @@ class Pod:
                 self.send_command(number)
 
     def send_command(self, number: int) -> bool:
-        found = [*self.inside()]
-        for pid in found:
+        processes = [*self.inside()]
+        for pid in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-        return bool(found)
+        return bool(processes)
 
     def kill(self) -> None:
         """Ends the container as a whole, as the kernel does when its first process goes."""
@@ -308,12 +308,12 @@ class Gang:
 
     def epochs(self) -> dict[int, set[str]]:
         """The members that have begun each epoch."""
-        found: dict[int, set[str]] = {}
+        by_epoch: dict[int, set[str]] = {}
         path = self.place / "begun"
         for line in path.read_text().splitlines() if path.exists() else ():
             epoch, member = line.split()[:2]
-            found.setdefault(int(epoch), set()).add(member)
-        return found
+            by_epoch.setdefault(int(epoch), set()).add(member)
+        return by_epoch
 
     def begun(self) -> int:
         """The newest epoch that all have begun."""
@@ -334,11 +334,11 @@ class Gang:
         return self.begun()
 
     def lines(self, name: str = "master-0") -> list[tuple[int, str, int, int, str]]:
-        found = []
+        rows = []
         for match in LINE.finditer(self.pods[name].log):
             epoch, what, restarts, row, why = match.groups()
-            found.append((int(epoch), what, int(restarts), int(row), why))
-        return found
+            rows.append((int(epoch), what, int(restarts), int(row), why))
+        return rows
 
     def last(self, name: str = "master-0") -> tuple[int, str]:
         """Restarts and reason of the newest epoch."""
@@ -357,15 +357,15 @@ class Gang:
 
 @pytest.fixture
 def gang(place: Path) -> Iterator[Callable[..., Gang]]:
-    made: list[Gang] = []
+    gangs: list[Gang] = []
 
     def make(size: int = 4, seed: int = 0, *options: object, **more: Any) -> Gang:
-        made.append(Gang(place, size, seed, *options, **more))
-        made[-1].runs(-1)
-        return made[-1]
+        gangs.append(Gang(place, size, seed, *options, **more))
+        gangs[-1].runs(-1)
+        return gangs[-1]
 
     yield make
-    for one in made:
+    for one in gangs:
         one.clean_up()
         one.is_sound()
 

@@ -32,16 +32,16 @@ def kubexec(shell, script, run, place):
 
 def test_it_runs_the_command_line_in_the_worker(kubexec, kubectl):
     kubectl("delivered")
-    found = kubexec("mnist-worker-0", 'cd /a; env K="v w"', "orted", "-mca x")
+    done = kubexec("mnist-worker-0", 'cd /a; env K="v w"', "orted", "-mca x")
     line = 'cd /a; env K="v w" orted -mca x'
     expected = f"<exec><mnist-worker-0><--container><worker><--></bin/sh><-c><{line}>"
-    assert (found.returncode, found.stdout, found.stderr) == (7, expected, "")
+    assert (done.returncode, done.stdout, done.stderr) == (7, expected, "")
 
 
 def test_without_a_container_name_kubectl_chooses(kubexec, kubectl):
     kubectl("delivered")
-    found = kubexec("w", "true", container=None)
-    assert found.stdout == "<exec><w><--></bin/sh><-c><true>"
+    done = kubexec("w", "true", container=None)
+    assert done.stdout == "<exec><w><--></bin/sh><-c><true>"
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_a_host_is_the_pod_of_the_run(kubexec, kubectl, host, pod):
 )
 def test_options_of_ssh_are_skipped_wherever_ssh_takes_them(kubexec, kubectl, arguments):
     kubectl("delivered")
-    found = kubexec(*arguments, "ls -l", "-x")
-    assert found.stdout == "<exec><w><--container><worker><--></bin/sh><-c><ls -l -x>"
+    done = kubexec(*arguments, "ls -l", "-x")
+    assert done.stdout == "<exec><w><--container><worker><--></bin/sh><-c><ls -l -x>"
 
 
 def test_the_kubectl_of_the_image_does_when_none_was_delivered(kubexec, kubectl):
@@ -85,17 +85,17 @@ def test_the_kubectl_of_the_image_does_when_none_was_delivered(kubexec, kubectl)
 
 
 def test_no_kubectl_is_said_clearly(kubexec):
-    found = kubexec("w", "true")
-    assert (found.returncode, found.stdout) == (127, "")
-    assert found.stderr.count("\n") == 1
-    assert found.stderr.startswith("etcompile: no kubectl: ")
+    done = kubexec("w", "true")
+    assert (done.returncode, done.stdout) == (127, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("etcompile: no kubectl: ")
 
 
 @pytest.mark.parametrize("arguments", [[], ["-x"], ["-o"]])
 def test_no_host_is_said_clearly(kubexec, kubectl, arguments):
     kubectl("delivered")
-    found = kubexec(*arguments)
-    assert (found.returncode, found.stderr) == (
+    done = kubexec(*arguments)
+    assert (done.returncode, done.stderr) == (
         2,
         "etcompile: usage: kubexec.sh HOST COMMAND...\n",
     )

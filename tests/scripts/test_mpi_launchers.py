@@ -13,7 +13,7 @@ import pytest
 import etcompile
 from etcompile import Options
 
-ASKED = """#!/bin/sh
+RECORDING = """#!/bin/sh
 printf '%s\\n' "$*" >> '{place}/asked'
 TMPDIR=$(mktemp -d '{place}/host.XXXXXX') # daemons of one machine would share files there
 export TMPDIR
@@ -65,9 +65,9 @@ def launcher(place):
         variables = template["containers"][0]["env"]
         moved = {e["name"]: e.get("value", "").replace("/etc/mpi", str(place)) for e in variables}
         # A fresh environment: what the machine sets for mpirun must not help.
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         # Nobody knows these hosts, and a resolver may take its time to say so.
-        return {**kept, **moved, "RES_OPTIONS": "timeout:1 attempts:1"}
+        return {**inherited, **moved, "RES_OPTIONS": "timeout:1 attempts:1"}
 
     return pod
 
@@ -78,14 +78,14 @@ def stand_in(place):
 
     def write(name, text):
         path = place / name
-        path.write_text(ASKED.format(place=place) + text)
+        path.write_text(RECORDING.format(place=place) + text)
         path.chmod(0o755)
         return str(path)
 
     return write
 
 
-def asked(place):
+def recorded_calls(place):
     return (place / "asked").read_text().splitlines()
 
 
@@ -94,14 +94,14 @@ def open_mpi(require):
     """The command line of Open MPI's mpirun, for any user."""
     program = require("mpi", which="mpirun")
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-    told = f"{version.stdout}{version.stderr}"
-    require("mpi", present="Open MPI" in told, why=f"{program} is not Open MPI's")
+    output = f"{version.stdout}{version.stderr}"
+    require("mpi", present="Open MPI" in output, why=f"{program} is not Open MPI's")
     return [program, *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
 
 
-def ranks(found):
-    assert found.returncode == 0, found.stderr
-    return sorted(found.stdout.splitlines())
+def ranks(done):
+    assert done.returncode == 0, done.stderr
+    return sorted(done.stdout.splitlines())
 
 
 RANK = ("sh", "-c", 'echo "$OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE"')
@@ -110,9 +110,9 @@ RANK = ("sh", "-c", 'echo "$OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE"')
 def test_open_mpi_starts_ranks_through_kubexec(launcher, stand_in, open_mpi, run, place):
     env = launcher(mpi_job("v1", slotsPerWorker=2))
     stand_in("kubectl", KUBECTL)
-    found = run(*open_mpi, *RANK, env=env)
-    assert ranks(found) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
-    starts = [line.split(" -- ")[0] for line in asked(place)]
+    done = run(*open_mpi, *RANK, env=env)
+    assert ranks(done) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
+    starts = [line.split(" -- ")[0] for line in recorded_calls(place)]
     assert sorted(starts) == ["exec pi-worker-0", "exec pi-worker-1"]
 
 
@@ -124,7 +124,7 @@ def test_open_mpi_starts_all_daemons_from_the_launcher(
     env = launcher(mpi_job("v1", workers=5)) | {"OMPI_MCA_routed_radix": "2"}
     stand_in("kubectl", "exec sleep 60\n")
     start(*open_mpi, *RANK, env=env, stdout=subprocess.DEVNULL)
-    until(lambda: (place / "asked").exists() and len(asked(place)) == 5)
+    until(lambda: (place / "asked").exists() and len(recorded_calls(place)) == 5)
 
 
 def test_open_mpi_starts_ranks_through_ssh_by_the_workers_full_names(
@@ -132,9 +132,9 @@ def test_open_mpi_starts_ranks_through_ssh_by_the_workers_full_names(
 ):
     env = launcher(mpi_job("v2beta1", slotsPerWorker=2))
     env["OMPI_MCA_plm_rsh_agent"] = stand_in("ssh", SSH)
-    found = run(*open_mpi, *RANK, env=env)
-    assert ranks(found) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
-    for line in asked(place):
+    done = run(*open_mpi, *RANK, env=env)
+    assert ranks(done) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
+    for line in recorded_calls(place):
         assert re.search(r"-o ConnectionAttempts=10 .*pi-worker-\d\.pi\.ml\.svc", line), line
 
 
@@ -152,7 +152,7 @@ def test_mpich_takes_its_hosts_and_their_slots_from_the_hostfile(
     program = require("hydra", which="mpiexec.hydra")
     env = launcher(mpi_job("v2beta1", mpiImplementation="MPICH", slotsPerWorker=3))
     env["HYDRA_LAUNCHER_EXEC"] = stand_in("ssh", SSH)
-    found = run(program, "-n", "6", "sh", "-c", 'echo "$PMI_RANK of $PMI_SIZE"', env=env)
-    assert ranks(found) == [f"{rank} of 6" for rank in range(6)]
-    hosts = sorted(line.split()[1] for line in asked(place))
+    done = run(program, "-n", "6", "sh", "-c", 'echo "$PMI_RANK of $PMI_SIZE"', env=env)
+    assert ranks(done) == [f"{rank} of 6" for rank in range(6)]
+    hosts = sorted(line.split()[1] for line in recorded_calls(place))
     assert hosts == ["pi-worker-0.pi.ml.svc", "pi-worker-1.pi.ml.svc"]

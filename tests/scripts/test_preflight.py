@@ -25,8 +25,8 @@ def ask(place, script, run, shell) -> Callable[..., Any]:
             tool.write_text(text)
             tool.chmod(0o755)
         env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-        given = [] if gpus is None else [str(gpus)]
-        return run(*shell, path, *given, env=env, cwd=place)
+        arguments = [] if gpus is None else [str(gpus)]
+        return run(*shell, path, *arguments, env=env, cwd=place)
 
     return ask
 

@@ -66,17 +66,17 @@ def test_a_process_that_imports_them_meanwhile_has_them_whole(tmp_path):
         copy = shutil.copytree if source.is_dir() else shutil.copy
         copy(source, tmp_path / "templates" if source.is_dir() else backend)
     write = runpy.run_path(str(tmp_path / "templates" / "generate.py"))["write"]
-    made = backend / "shipped.py"
+    module = backend / "shipped.py"
     write()
-    first = made.stat().st_ino
-    whole = made.read_text()
+    first = module.stat().st_ino
+    whole = module.read_text()
     write()
-    assert made.stat().st_ino == first, "it is what it was, and stays"
-    made.write_text("an older version")
-    with made.open() as reader:
+    assert module.stat().st_ino == first, "it is what it was, and stays"
+    module.write_text("an older version")
+    with module.open() as reader:
         write()
         assert reader.read() == "an older version"
-    assert made.read_text() == whole
+    assert module.read_text() == whole
     assert {path.name for path in backend.iterdir()} <= {"jinja.py", "shipped.py", "__pycache__"}
 
 

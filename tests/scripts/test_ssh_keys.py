@@ -19,8 +19,8 @@ def copied(shell, script, run, place, secret, other, require):
         home.mkdir(exist_ok=True)
         home.chmod(0o777)  # as an emptyDir
         keys = _script(script, secret, home, port)
-        found = run(*other.become, *shell, keys)
-        assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+        done = run(*other.become, *shell, keys)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         return home
 
     return copy
@@ -42,8 +42,8 @@ def test_the_standard_port_leaves_the_config_as_it_is(copied, secret):
 
 def _port(config, host, require):
     ssh = require("ssh", which="ssh")
-    told = subprocess.run([ssh, "-G", "-F", config, host], check=True, capture_output=True)
-    return next(line for line in told.stdout.decode().splitlines() if line.startswith("port "))
+    output = subprocess.run([ssh, "-G", "-F", config, host], check=True, capture_output=True)
+    return next(line for line in output.stdout.decode().splitlines() if line.startswith("port "))
 
 
 def test_ssh_takes_the_other_port_for_every_host(copied, require):
@@ -97,8 +97,8 @@ def test_what_a_driver_mounts_gets_the_names_and_modes_that_ssh_wants(
     home.mkdir()
     home.chmod(0o777)  # as an emptyDir, which sshd of root's would refuse
     for _ in range(2):  # the second time nothing changes
-        found = run(*shell, _script(script, mounted, home, 2222, **_DRIVER))
-        assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+        done = run(*shell, _script(script, mounted, home, 2222, **_DRIVER))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert {file.name: oct(file.stat().st_mode)[-4:] for file in home.iterdir()} == {
         "id_rsa": "0600",
         "id_rsa.pub": "0644",
@@ -107,8 +107,8 @@ def test_what_a_driver_mounts_gets_the_names_and_modes_that_ssh_wants(
     }
     assert oct(home.stat().st_mode)[-4:] == "0700"
     assert (home / "authorized_keys").read_text() == "public\n"
-    told = (home / "config").read_text()
-    assert told == "StrictHostKeyChecking no\n\nHost *\n    Port 2222\n"
+    config = (home / "config").read_text()
+    assert config == "StrictHostKeyChecking no\n\nHost *\n    Port 2222\n"
 
 
 def test_a_key_that_the_driver_does_not_mount_fails(shell, script, run, place, mounted):

@@ -22,7 +22,7 @@ from etcompile.backend.texts import Texts
 from tests.scripts.conftest import ROOT
 
 SUPERVISOR = Path(__file__).parents[2] / "templates" / "supervise.py"
-OWN = "0f3a9c"
+RUN = "0f3a9c"
 """The spec hash of the run."""
 UP = 'echo "up $ETCOMPILE_EPOCH" >> out; '
 STAYS = UP + "while :; do sleep 0.1; done"
@@ -52,7 +52,7 @@ class Container:
         self.run = place / "etc/etcompile/run"
         for folder in ("run", "scripts", "status"):
             (place / "etc/etcompile" / folder).mkdir(parents=True)
-        for name, text in {"spec-hash": OWN, "uid": "u", "role": "worker", "index": "3"}.items():
+        for name, text in {"spec-hash": RUN, "uid": "u", "role": "worker", "index": "3"}.items():
             self.write(name, text)
 
     def fresh(self):
@@ -149,8 +149,8 @@ def way(request, require):
 def container(place, start, until, way, port):
     yield Container(place, start, until, way, port)
     # The supervisor first, or it would begin again.
-    while found := sorted(_inside(place)):
-        for pid in found:
+    while processes := sorted(_inside(place)):
+        for pid in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
@@ -181,10 +181,10 @@ def test_arguments_input_and_exit_code_pass_unchanged(container, run):
     arguments = ("a b", "*", "", "$HOME", "--", "-x", "two\nlines", "a=b")
     text = 'printf "<%s>" "$@"; cat; echo error >&2; exit 42'
     line = container.line("sh", "-c", text, "sh", *arguments, options=ONCE)
-    found = run(*line, input="input")
+    done = run(*line, input="input")
     shown = "".join(f"<{argument}>" for argument in arguments)
-    assert (found.returncode, found.stdout) == (42, shown + "input")
-    assert found.stderr == (
+    assert (done.returncode, done.stdout) == (42, shown + "input")
+    assert done.stderr == (
         "error\netcompile: the command ended in epoch 0: exit code 42\n"
         "etcompile: epoch 0 is the last (restarts: 0, in a row: 0): backoffLimit 0 is reached: "
         "worker-3 failed first: exit code 42\n"
@@ -194,8 +194,8 @@ def test_arguments_input_and_exit_code_pass_unchanged(container, run):
 @only_process
 def test_the_environment_is_the_users_and_the_epoch(container, run):
     mine = {"PATH": os.environ["PATH"], "EMPTY": "", "LINES_": "a\nb", "PYTHONPATH": "/nowhere"}
-    found = run(*container.line("env", "-0"), env=mine)
-    theirs = dict(entry.split("=", 1) for entry in found.stdout.split("\0") if entry)
+    done = run(*container.line("env", "-0"), env=mine)
+    theirs = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
     assert theirs == {**mine, "ETCOMPILE_EPOCH": "0"}
 
 
@@ -209,18 +209,18 @@ def test_the_environment_is_the_users_and_the_epoch(container, run):
     ],
 )
 def test_the_exit_code_is_the_commands(container, run, text, code, words):
-    found = run(*container.line("sh", "-c", text, options=ONCE))
-    assert (found.returncode, found.stdout) == (code, "")
+    done = run(*container.line("sh", "-c", text, options=ONCE))
+    assert (done.returncode, done.stdout) == (code, "")
     ended = f"etcompile: the command ended in epoch 0: {words}\n"
-    assert found.stderr.startswith(ended) if code else found.stderr == ""
+    assert done.stderr.startswith(ended) if code else done.stderr == ""
 
 
 def test_signals_and_limits_are_as_without_a_supervisor(container, run):
     text = "grep -E '^Sig(Ign|Blk)' /proc/self/status; ulimit -n; ulimit -Hn"
     container.write("index", "0")
-    found = run(*container.line("bash", "-c", text, options=("--first", "worker-0")))
+    done = run(*container.line("bash", "-c", text, options=("--first", "worker-0")))
     plain = run("bash", "-c", "ulimit -n; ulimit -Hn")
-    blocked, ignored, *limits = found.stdout.splitlines()
+    blocked, ignored, *limits = done.stdout.splitlines()
     assert int(blocked.split()[1], 16) == 0
     assert int(ignored.split()[1], 16) & 0x7FFFFFFF == 0  # the C library uses 32 and 33
     assert limits == plain.stdout.splitlines()
@@ -231,24 +231,24 @@ def test_a_command_that_cannot_be_started_is_told(container, run, place):
     (place / "data").write_text("x")
     for command, code in ((f"{place}/none", 127), (f"{place}/data", 126), ("--none", 127)):
         container.fresh()
-        found = run(*container.line(command, "argument", options=ONCE))
-        assert (found.returncode, f"etcompile: {command}: " in found.stderr) == (code, True)
+        done = run(*container.line(command, "argument", options=ONCE))
+        assert (done.returncode, f"etcompile: {command}: " in done.stderr) == (code, True)
 
 
 @only_process
 @pytest.mark.parametrize("options", [(), ("--unknown",), ("--port",), ("--port", "x")])
 def test_a_supervisor_without_a_command_says_how_it_is_used(container, run, options):
-    found = run(sys.executable, str(SUPERVISOR), *options)
-    assert found.returncode == 2
-    assert found.stderr.startswith("etcompile: usage: supervise.py")
+    done = run(sys.executable, str(SUPERVISOR), *options)
+    assert done.returncode == 2
+    assert done.stderr.startswith("etcompile: usage: supervise.py")
 
 
 @only_process
 def test_a_folder_that_cannot_be_written_to_is_told(container, run, place):
     shutil.rmtree(container.run)
-    found = run(*container.line("echo", "trains"))
-    assert (found.returncode, found.stdout) == (1, "")
-    assert found.stderr == (
+    done = run(*container.line("echo", "trains"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
         f"etcompile: cannot write to {container.run}: is it mounted, and may this user write"
         " there?\n"
     )
@@ -257,18 +257,18 @@ def test_a_folder_that_cannot_be_written_to_is_told(container, run, place):
 @only_process
 def test_a_port_that_is_taken_is_told(container, run):
     with socket.create_server(("127.0.0.1", container.port)):
-        found = run(*container.line("echo", "trains"))
-    assert (found.returncode, found.stdout) == (1, "")
-    assert found.stderr == (
+        done = run(*container.line("echo", "trains"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
         f"etcompile: cannot listen on port {container.port}: Address already in use\n"
     )
 
 
 def test_a_done_run_does_not_start(container, run):
-    container.write("done", OWN)
-    found = run(*container.line("echo", "trains"))
-    assert (found.returncode, found.stdout) == (0, "")
-    assert found.stderr == f"etcompile: run {OWN} is done, not running it again\n"
+    container.write("done", RUN)
+    done = run(*container.line("echo", "trains"))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"etcompile: run {RUN} is done, not running it again\n"
 
 
 @only_process
@@ -394,12 +394,12 @@ def test_orphans_are_reaped(container, run):
     first = container.pid
 
     def children():
-        found = []
+        states = []
         for path in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
                 state, parent = path.read_text().rsplit(") ", 1)[1].split()[:2]
-                found += [state] if int(parent) == first else []
-        return found
+                states += [state] if int(parent) == first else []
+        return states
 
     # The command: no zombie, and nobody who sleeps any more.
     container.until(lambda: children() == ["S"])
@@ -510,17 +510,17 @@ def test_a_server_ends_with_the_run(container):
     container.begin(HANDLES, options=("--serves",))
     container.says("up 0")
     container.write("done", "another")
-    container.write("done", OWN)
+    container.write("done", RUN)
     assert container.ends() == 0
     assert container.said == ["up 0", "told 0"]
-    assert container.log == f"etcompile: run {OWN} is done, ending\n"
+    assert container.log == f"etcompile: run {RUN} is done, ending\n"
 
 
 @only_process
 def test_what_serves_nobody_ends_by_itself(container):
     container.begin(UP + "sleep 2; exit 4", options=ONCE)
     container.says("up 0")
-    container.write("done", OWN)
+    container.write("done", RUN)
     assert container.ends() == 4
 
 
@@ -550,7 +550,7 @@ def test_nobody_runs_an_epoch_that_was_not_told_to(container):
 def test_who_waits_ends_when_the_run_is_done(container):
     container.begin(STAYS, options=GANG)
     container.until(container.get)
-    container.write("done", OWN)
+    container.write("done", RUN)
     assert container.ends() == 0
 
 
@@ -730,23 +730,23 @@ OLD = "#!/bin/sh\nexit 1\n"
 @only_process
 @pytest.mark.parametrize("programs", [{"python3": PYTHON}, {"python3": OLD, "python": PYTHON}])
 def test_the_shim_finds_the_python_of_the_image(shim, programs):
-    found = shim("/bin/sh", "-c", "exit 3", **programs)
-    assert (found.returncode, found.stdout) == (3, "")
-    assert "backoffLimit 0 is reached" in found.stderr
+    done = shim("/bin/sh", "-c", "exit 3", **programs)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "backoffLimit 0 is reached" in done.stderr
 
 
 @only_process
 @pytest.mark.parametrize("programs", [{}, {"python3": OLD}])
 def test_without_python_the_command_runs_unsupervised(shim, programs):
-    found = shim("/bin/sh", "-c", 'echo "$@"; exit 3', "sh", "--", "a b", **programs)
-    assert (found.returncode, found.stdout, found.stderr) == (3, "-- a b\n", UNSUPERVISED)
+    done = shim("/bin/sh", "-c", 'echo "$@"; exit 3', "sh", "--", "a b", **programs)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "-- a b\n", UNSUPERVISED)
 
 
 @only_process
 def test_without_python_a_done_run_is_not_run_again(shim, container):
-    container.write("done", OWN)
-    found = shim("/bin/sh", "-c", "echo trains")
-    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    container.write("done", RUN)
+    done = shim("/bin/sh", "-c", "echo trains")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_an_old_python_can_read_the_supervisor_to_say_that_it_is_too_old():

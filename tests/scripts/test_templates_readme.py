@@ -14,10 +14,10 @@ TEMPLATES = sorted(path.name for path in FOLDER.glob("*.j2"))
 
 def _variables(name):
     tree = jinja2.Environment(autoescape=True).parse((FOLDER / name).read_text())
-    found = jinja2.meta.find_undeclared_variables(tree)
+    names = jinja2.meta.find_undeclared_variables(tree)
     for part in jinja2.meta.find_referenced_templates(tree):
-        found |= _variables(part)
-    return found
+        names |= _variables(part)
+    return names
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

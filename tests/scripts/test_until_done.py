@@ -44,14 +44,14 @@ def serving(around, start, place, until):
 
 def test_arguments_and_exit_code_pass_unchanged(around, run):
     command = ("sh", "-c", 'printf "<%s>" "$@"; exit 42', "sh", "a b", "*", "", "$HOME")
-    found = run(*around(*command))
-    assert (found.returncode, found.stdout, found.stderr) == (42, "<a b><*><><$HOME>", "")
+    done = run(*around(*command))
+    assert (done.returncode, done.stdout, done.stderr) == (42, "<a b><*><><$HOME>", "")
 
 
 def test_variables_of_the_user_reach_the_command_as_they_are(around, run):
     mine = dict.fromkeys(("own_hash", "done_hash", "child", "nap", "told", "code"), "mine")
-    found = run(*around("env", "-0"), env={**os.environ, **mine})
-    theirs = dict(entry.split("=", 1) for entry in found.stdout.split("\0") if entry)
+    done = run(*around("env", "-0"), env={**os.environ, **mine})
+    theirs = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
     assert {name: theirs[name] for name in mine} == mine
 
 
@@ -65,16 +65,16 @@ def test_a_command_that_a_signal_ends_counts_as_such(around, run):
 
 
 def test_a_command_that_is_not_there_is_told(around, run):
-    found = run(*around("/nonexistent/sshd"))
-    assert found.returncode == 127
-    assert "/nonexistent/sshd" in found.stderr
+    done = run(*around("/nonexistent/sshd"))
+    assert done.returncode == 127
+    assert "/nonexistent/sshd" in done.stderr
 
 
 def test_a_done_run_does_not_start(around, run, place):
     (place / "done").write_text("0f3a9c")
-    found = run(*around("echo", "served"))
-    assert (found.returncode, found.stdout) == (0, "")
-    assert found.stderr == "etcompile: run 0f3a9c is done, not running it again\n"
+    done = run(*around("echo", "served"))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "etcompile: run 0f3a9c is done, not running it again\n"
 
 
 def test_the_end_of_the_run_ends_the_server_and_is_a_success(serving, place):

@@ -92,8 +92,8 @@ def sshd(place, port, start, require, listening):
 
 def _nc_probes(require):
     nc = require("nc", which="nc")
-    told = subprocess.run([nc, "-h"], capture_output=True, text=True, check=False)
-    require("nc", present="-z" in told.stdout + told.stderr, why="this nc has no -z")
+    usage = subprocess.run([nc, "-h"], capture_output=True, text=True, check=False)
+    require("nc", present="-z" in usage.stdout + usage.stderr, why="this nc has no -z")
 
 
 @pytest.mark.parametrize("tool", ["nc", "bash", "python3", "perl"])
@@ -102,11 +102,11 @@ def test_it_tells_who_is_there_with_whatever_the_image_has(gate, image, sshd, ru
         _nc_probes(require)
     path = image("timeout", "getent", tool)
     sshd()
-    found = run(*gate("127.0.0.1", "127.0.0.1"), env=path)
-    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
-    found = run(*gate("127.0.0.1", "127.0.0.2", NOWHERE, timeout_seconds=1), env=path)
-    assert (found.returncode, found.stdout) == (1, "")
-    final = found.stderr.partition("2 hosts still missing")[2].splitlines()[1:]
+    done = run(*gate("127.0.0.1", "127.0.0.1"), env=path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = run(*gate("127.0.0.1", "127.0.0.2", NOWHERE, timeout_seconds=1), env=path)
+    assert (done.returncode, done.stdout) == (1, "")
+    final = done.stderr.partition("2 hosts still missing")[2].splitlines()[1:]
     assert sorted(final) == [
         f"etcompile:   127.0.0.2: port {_port_of(final)} does not accept",
         f"etcompile:   {NOWHERE}: does not resolve",
@@ -114,19 +114,19 @@ def test_it_tells_who_is_there_with_whatever_the_image_has(gate, image, sshd, ru
 
 
 def test_a_port_that_the_job_leaves_to_the_image_is_asked_of_its_ssh(
-    gate, sshd, run, port, told_port
+    gate, sshd, run, port, image_port
 ):
     sshd()
-    assert run(*gate("127.0.0.1", known=False), env=told_port).returncode == 0
-    found = run(*gate("127.0.0.2", known=False, timeout_seconds=1), env=told_port)
-    assert found.returncode == 1
-    assert f"127.0.0.2: port {port} does not accept" in found.stderr
+    assert run(*gate("127.0.0.1", known=False), env=image_port).returncode == 0
+    done = run(*gate("127.0.0.2", known=False, timeout_seconds=1), env=image_port)
+    assert done.returncode == 1
+    assert f"127.0.0.2: port {port} does not accept" in done.stderr
 
 
 def test_without_an_ssh_to_ask_the_port_is_22(gate, image, run):
     path = image("python3", "timeout", "getent")
-    found = run(*gate("127.0.0.2", known=False, timeout_seconds=1), env=path)
-    assert "port 22 does not accept" in found.stderr
+    done = run(*gate("127.0.0.2", known=False, timeout_seconds=1), env=path)
+    assert "port 22 does not accept" in done.stderr
 
 
 def _port_of(lines):
@@ -138,9 +138,9 @@ def test_timeout_and_getent_may_be_missing(gate, image, sshd, run, tool):
     path = image(tool)
     sshd()
     assert run(*gate("127.0.0.1"), env=path).returncode == 0
-    found = run(*gate("127.0.0.2", timeout_seconds=1), env=path)
-    assert found.returncode == 1
-    assert "127.0.0.2: does not resolve, or port" in found.stderr
+    done = run(*gate("127.0.0.2", timeout_seconds=1), env=path)
+    assert done.returncode == 1
+    assert "127.0.0.2: does not resolve, or port" in done.stderr
 
 
 def test_it_waits_for_a_worker_that_comes_later(gate, sshd, start, until, place):
@@ -165,12 +165,12 @@ def test_hosts_that_do_not_answer_delay_the_others_by_seconds(gate, sshd, run, p
             attempt.connect_ex(("127.0.0.3", port))
         begin = time.monotonic()
         hosts = [*["127.0.0.3"] * 40, *["127.0.0.1"] * 10]  # one by one: 80 s
-        found = run(*gate(*hosts, timeout_seconds=1))
+        done = run(*gate(*hosts, timeout_seconds=1))
         assert time.monotonic() - begin < 30
         for attempt in waiting:
             attempt.close()
-    assert found.returncode == 1
-    final = found.stderr.partition("still missing")[2].splitlines()[1:]
+    assert done.returncode == 1
+    final = done.stderr.partition("still missing")[2].splitlines()[1:]
     assert final == [f"etcompile:   127.0.0.3: port {port} does not accept"] * 40
 
 
@@ -179,7 +179,7 @@ def test_a_host_that_is_there_is_asked_once(gate, run, port, shell):
     # A fork a host takes its time. The loop is the same text in every shell: one of them runs it as
     # often as in the largest job.
     hosts = 1000 if Path(shell[0]).name == "sh" else 200
-    asked = []
+    requests = []
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", port))
         listener.listen(128)
@@ -190,45 +190,45 @@ def test_a_host_that_is_there_is_asked_once(gate, run, port, shell):
                     connection, _ = listener.accept()
                 except OSError:
                     return
-                asked.append(1)
+                requests.append(1)
                 connection.close()
 
         thread = threading.Thread(target=accept)
         thread.start()
-        found = run(*gate(*["127.0.0.1"] * hosts, "127.0.0.2", timeout_seconds=1))
+        done = run(*gate(*["127.0.0.1"] * hosts, "127.0.0.2", timeout_seconds=1))
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
-    assert found.returncode == 1
-    assert len(asked) == hosts
+    assert done.returncode == 1
+    assert len(requests) == hosts
 
 
 def test_an_image_without_any_tool_waits_for_names(gate, image, run):
     path = image("getent")
-    found = run(*gate("localhost"), env=path)
-    assert found.returncode == 0
-    assert "waiting only until names resolve" in found.stderr
-    found = run(*gate("localhost", NOWHERE, timeout_seconds=0), env=path)
-    assert found.returncode == 1
-    assert found.stderr.splitlines()[-1] == f"etcompile:   {NOWHERE}: does not resolve"
+    done = run(*gate("localhost"), env=path)
+    assert done.returncode == 0
+    assert "waiting only until names resolve" in done.stderr
+    done = run(*gate("localhost", NOWHERE, timeout_seconds=0), env=path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"etcompile:   {NOWHERE}: does not resolve"
 
 
 def test_an_image_that_cannot_even_resolve_does_not_wait(gate, image, run):
-    found = run(*gate("localhost"), env=image())
-    assert found.returncode == 0
-    assert found.stderr.startswith("etcompile: nothing here to look for the workers with")
+    done = run(*gate("localhost"), env=image())
+    assert done.returncode == 0
+    assert done.stderr.startswith("etcompile: nothing here to look for the workers with")
 
 
 def test_a_job_without_workers_has_nothing_to_wait_for(gate, run):
-    found = run(*gate())
-    assert (found.returncode, found.stderr) == (0, "")
+    done = run(*gate())
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_done_run_does_not_wait_for_workers_that_have_left(gate, run, place):
     (place / "spec-hash").write_text("0f3a9c")
     (place / "done").write_text("0f3a9c\n")
-    found = run(*gate(NOWHERE))
-    assert found.returncode == 0
-    assert found.stderr == "etcompile: run 0f3a9c is done, not waiting for its workers\n"
+    done = run(*gate(NOWHERE))
+    assert done.returncode == 0
+    assert done.stderr == "etcompile: run 0f3a9c is done, not waiting for its workers\n"
 
 
 def test_a_run_that_ends_meanwhile_ends_the_wait(gate, start, until, place):
@@ -242,9 +242,9 @@ def test_a_run_that_ends_meanwhile_ends_the_wait(gate, start, until, place):
 def test_a_missing_host_list_fails(gate, run, place):
     command = gate("localhost")
     (place / "hostfile").unlink()
-    found = run(*command)
-    assert found.returncode == 1
-    assert found.stderr == f"etcompile: cannot read {place}/hostfile\n"
+    done = run(*command)
+    assert done.returncode == 1
+    assert done.stderr == f"etcompile: cannot read {place}/hostfile\n"
 
 
 def test_a_gate_stops_at_once(gate, start, until, place):
@@ -276,15 +276,15 @@ def kubexec(script, place):
 
 
 def test_by_exec_it_waits_until_a_command_runs_in_each_worker(gate, run, kubexec):
-    found = run(*gate("there", "there", ssh=False, kubexec=kubexec))
-    assert (found.returncode, found.stderr) == (0, "")
+    done = run(*gate("there", "there", ssh=False, kubexec=kubexec))
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_by_exec_it_tells_what_kubectl_said(gate, run, kubexec):
     command = gate("there", "lost", "up", timeout_seconds=0, ssh=False, kubexec=kubexec)
-    found = run(*command)
-    assert found.returncode == 1
-    assert sorted(found.stderr.splitlines()[1:]) == [
+    done = run(*command)
+    assert done.returncode == 1
+    assert sorted(done.stderr.splitlines()[1:]) == [
         'etcompile:   lost: exec fails: Error from server (NotFound): pods "lost" not found',
         "etcompile:   up: exec fails: the connection is not yet up",
     ]
@@ -292,9 +292,9 @@ def test_by_exec_it_tells_what_kubectl_said(gate, run, kubexec):
 
 def test_with_neither_ssh_nor_exec_it_waits_for_names(gate, run):
     assert run(*gate("localhost", ssh=False)).returncode == 0
-    found = run(*gate("localhost", NOWHERE, ssh=False, timeout_seconds=0))
-    assert found.returncode == 1
-    assert found.stderr.splitlines()[-1] == f"etcompile:   {NOWHERE}: does not resolve"
+    done = run(*gate("localhost", NOWHERE, ssh=False, timeout_seconds=0))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"etcompile:   {NOWHERE}: does not resolve"
 
 
 def test_a_gang_begins_with_fewer_hosts_once_the_live_list_has_enough_of_them(
@@ -329,16 +329,16 @@ def test_then_it_waits_for_hosts(gate, sshd, run, place):
     (place / "completed").write_text("0123456789ab\ndata\n")
     sshd()
     assert run(*gate("127.0.0.1", completed="data")).returncode == 0
-    found = run(*gate("127.0.0.2", completed="data", timeout_seconds=0))
-    assert (found.returncode, "1 hosts still missing" in found.stderr) == (1, True)
+    done = run(*gate("127.0.0.2", completed="data", timeout_seconds=0))
+    assert (done.returncode, "1 hosts still missing" in done.stderr) == (1, True)
 
 
 def test_a_run_that_is_done_waits_for_nobody_to_succeed(gate, run, place):
     (place / "spec-hash").write_text("0123456789ab")
     (place / "done").write_text("0123456789ab")
-    found = run(*gate(completed="data"))
-    assert found.returncode == 0
-    assert "run 0123456789ab is done, not waiting for data" in found.stderr
+    done = run(*gate(completed="data"))
+    assert done.returncode == 0
+    assert "run 0123456789ab is done, not waiting for data" in done.stderr
 
 
 def test_of_its_own_name_it_only_wants_that_it_resolves(gate, run):

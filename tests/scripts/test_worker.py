@@ -79,8 +79,8 @@ def _log(place):
 
 def test_commands_run_as_the_user_of_the_container(serving, ssh, place):
     _, user, home = serving()
-    found = ssh(user, home, "whoami; exit 5")
-    assert (found.returncode, found.stdout, found.stderr) == (5, f"{user.name}\n", "")
+    done = ssh(user, home, "whoami; exit 5")
+    assert (done.returncode, done.stdout, done.stderr) == (5, f"{user.name}\n", "")
     assert _log(place) == ""
 
 
@@ -168,11 +168,11 @@ def test_a_read_only_root_file_system_is_no_obstacle(
 
 
 def test_a_port_that_the_job_leaves_to_the_image_is_asked_of_its_ssh(
-    worker, other, ssh_home, port, listening, ssh, told_port, require
+    worker, other, ssh_home, port, listening, ssh, image_port, require
 ):
     require("ssh", which="sshd")
     home = ssh_home(other)
-    worker(other, home, path=told_port["PATH"])
+    worker(other, home, path=image_port["PATH"])
     listening(port)
     assert ssh(other, home, "whoami").stdout == f"{other.name}\n"
 

@@ -28,16 +28,16 @@ def note(name, text):
 
 def lock():
     number = os.open(folder / "epochs", os.O_RDWR | os.O_CREAT)
-    own = struct.pack(LOCK, fcntl.F_RDLCK, os.SEEK_SET, epoch, 1, 0)
-    fcntl.fcntl(number, fcntl.F_SETLK, own)
+    read_lock = struct.pack(LOCK, fcntl.F_RDLCK, os.SEEK_SET, epoch, 1, 0)
+    fcntl.fcntl(number, fcntl.F_SETLK, read_lock)
     for start, length in ((0, epoch), (epoch + 1, 0)):
         if start or length:
-            asked = struct.pack(LOCK, fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
-            found = struct.unpack(LOCK, fcntl.fcntl(number, fcntl.F_GETLK, asked))
-            if found[0] != fcntl.F_UNLCK:
+            query = struct.pack(LOCK, fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
+            holder = struct.unpack(LOCK, fcntl.fcntl(number, fcntl.F_GETLK, query))
+            if holder[0] != fcntl.F_UNLCK:
                 note(
                     "violations",
-                    f"{time.time():.3f} epoch {epoch} of {member} met {found[2]} in {found[4]}",
+                    f"{time.time():.3f} epoch {epoch} of {member} met {holder[2]} in {holder[4]}",
                 )
 
 
@@ -53,7 +53,7 @@ while True:
     time.sleep(0.01)
     if (folder / "finish").exists():
         sys.exit(0)
-    told = folder / f"exit-{member}"
-    if told.exists() and (code := told.read_text(encoding="utf-8")):
-        told.unlink()
+    exit_file = folder / f"exit-{member}"
+    if exit_file.exists() and (code := exit_file.read_text(encoding="utf-8")):
+        exit_file.unlink()
         sys.exit(int(code))

@@ -45,8 +45,8 @@ class Controller:
             begin,
             NOW + timedelta(days=days),
         )
-        made = builder.sign(key, hashes.SHA256())
-        file.write_bytes(made.public_bytes(form.Encoding.PEM))
+        certificate = builder.sign(key, hashes.SHA256())
+        file.write_bytes(certificate.public_bytes(form.Encoding.PEM))
         return file
 
     def private(self, file: Path) -> Path:
@@ -100,14 +100,14 @@ class Owner:
         mac = hashlib.sha512(begin + b"".join(data.values())).hexdigest().upper()
         assert sops["mac_only_encrypted"] is True
         assert _value(sops["mac"], key, sops["lastmodified"]) == mac.encode()
-        found = {name: base64.b64decode(text, validate=True) for name, text in data.items()}
-        return {**{k: v for k, v in value.items() if k != "sops"}, "data": found}
+        decoded = {name: base64.b64decode(text, validate=True) for name, text in data.items()}
+        return {**{k: v for k, v in value.items() if k != "sops"}, "data": decoded}
 
 
 def _value(text: str, key: bytes, place: str) -> bytes:
-    found = re.fullmatch(r"ENC\[AES256_GCM,data:(.*),iv:(.*),tag:(.*),type:str\]", text)
-    assert found
-    data, nonce, tag = (base64.b64decode(part, validate=True) for part in found.groups())
+    match = re.fullmatch(r"ENC\[AES256_GCM,data:(.*),iv:(.*),tag:(.*),type:str\]", text)
+    assert match
+    data, nonce, tag = (base64.b64decode(part, validate=True) for part in match.groups())
     return AESGCM(key).decrypt(nonce, data + tag, place.encode())
 
 
@@ -142,5 +142,5 @@ def _decoded(secret: dict[str, Any]) -> dict[str, bytes]:
 def is_key_pair(private: bytes, public: bytes) -> bool:
     """Whether these are the two halves of one key, as OpenSSH writes them."""
     key = form.load_ssh_private_key(private, None).public_key()
-    own = key.public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
-    return own.split() == public.split()[:2]
+    derived = key.public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
+    return derived.split() == public.split()[:2]

@@ -93,14 +93,14 @@ def test_every_job_has_a_key_pair_of_its_own(folder, encrypting):
     other["metadata"]["namespace"] = "nlp"
     folder.job(other)
     folder.rendered(mode)
-    found = {
+    by_job = {
         one["metadata"]["name"]: one.get("data") or one["spec"]["encryptedData"]
         for kind in _KINDS
         for one in folder.objects(kind)
     }
-    assert found.keys() == {"bert", "gpt"}
-    assert found["bert"] == before
-    assert found["gpt"] != before
+    assert by_job.keys() == {"bert", "gpt"}
+    assert by_job["bert"] == before
+    assert by_job["gpt"] != before
 
 
 def test_another_namespace_is_another_key_pair(folder, encrypting):
@@ -290,9 +290,9 @@ def test_what_is_no_mode_is_told(folder, mode):
 
 def test_a_secret_that_sops_encrypted_passes_among_the_inputs(folder, owner):
     folder.rendered(f"sops:{owner.recipient}")
-    found = folder.run("render", _file(folder))
-    assert found.exit_code == 0, found.stderr
-    assert yaml.safe_load(found.stdout) == folder.object("Secret")
+    done = folder.run("render", _file(folder))
+    assert done.exit_code == 0, done.stderr
+    assert yaml.safe_load(done.stdout) == folder.object("Secret")
     half = _file(folder).read_text().replace("\ndata:\n", "\ndata:\n  token: c2VjcmV0\n", 1)
     (folder.jobs / "half.yaml").write_text(half.replace("name: bert\n", "name: half\n"))
     assert "ET4007" in folder.run("render", folder.jobs).stderr

@@ -43,8 +43,8 @@ def test_the_controller_makes_the_secret_that_an_mpi_job_mounts(
 def test_each_scope_is_what_the_ciphertext_is_bound_to(folder, certificate, controller, scope):
     folder.rendered(f"sealed:{scope}:{certificate}")
     value = folder.object("SealedSecret")
-    own = value["metadata"]["annotations"]
-    assert {key: own[key] for key in own if "bitnami" in key} == _WIDE[scope]
+    annotations = value["metadata"]["annotations"]
+    assert {key: annotations[key] for key in annotations if "bitnami" in key} == _WIDE[scope]
     assert value["spec"]["template"]["metadata"].get("annotations", {}) == _WIDE[scope]
     assert controller.unsealed(value)["data"]
     for field, opened_by in (("name", "namespace-wide"), ("namespace", "cluster-wide")):
@@ -61,8 +61,8 @@ def test_kubeseal_recovers_it(folder, certificate, controller, scope, tmp_path, 
     kubeseal = require("kubeseal", which="kubeseal")
     folder.rendered(f"sealed:{scope}:{certificate}")
     value = folder.object("SealedSecret")
-    found = by_kubeseal(kubeseal, value, controller.private(tmp_path / "key.pem"))
-    assert found == controller.unsealed(value)["data"]
+    decrypted = by_kubeseal(kubeseal, value, controller.private(tmp_path / "key.pem"))
+    assert decrypted == controller.unsealed(value)["data"]
 
 
 def test_another_controller_cannot_open_it(folder, certificate):

@@ -39,8 +39,8 @@ def test_each_of_several_recipients_decrypts_it_alone(folder, owner):
 def test_sops_decrypts_the_file_and_its_mac_is_right(folder, owner, split, require):
     sops = require("sops", which="sops")
     folder.rendered(f"sops:{owner.recipient}", "--profile", "argocd", *split)
-    found = by_sops(sops, folder.out / _FILE, owner)
-    assert found == owner.decrypted(folder.object("Secret"))["data"]
+    decrypted = by_sops(sops, folder.out / _FILE, owner)
+    assert decrypted == owner.decrypted(folder.object("Secret"))["data"]
 
 
 def test_it_stands_in_a_file_of_its_own_that_the_kustomization_lists(folder, owner):
