@@ -97,8 +97,8 @@ def timed(command: Sequence[str], environment: dict[str, str], codes: Sequence[i
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode not in codes:
             output.seek(0)
-            told = output.read().decode(errors="replace")[-2000:]
-            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{told}")
+            ending = output.read().decode(errors="replace")[-2000:]
+            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{ending}")
     return Timing(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
@@ -180,7 +180,7 @@ def figures(bench: Bench, workers: int, many: int, rounds: int, away: float) -> 
             (far, f", {away:g} ms away", ("≤ 0.12", "≤ 0.06", "≤ 0.02")),
         )
         for server, words, targets in places:
-            taken: list[list[Timing]] = [[] for _ in range(5)]
+            timings: list[list[Timing]] = [[] for _ in range(5)]
             for _ in range(rounds):
                 mine, other = bench.namespace(server), bench.namespace(server)
                 apply = ("apply", spec, "--wait", "none")
@@ -191,9 +191,9 @@ def figures(bench: Bench, workers: int, many: int, rounds: int, away: float) -> 
                     bench.ours(mine, "diff", spec),
                     bench.theirs(mine, *KUBECTL_DIFF, rendered, codes=(0, 1)),
                 )
-                for column, timing in zip(taken, in_turns, strict=True):
+                for column, timing in zip(timings, in_turns, strict=True):
                     column.append(timing)
-            new, kubectl, again, diff, kubectl_diff = map(middle, taken)
+            new, kubectl, again, diff, kubectl_diff = map(middle, timings)
             count = f"{2 * workers:,}"
             rows += [
                 Row(f"apply of {count} new objects{words}", new, kubectl, targets[0]),
@@ -259,7 +259,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--away", type=float, default=20, help="milliseconds")
     parser.add_argument("--no-docs", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -268,12 +268,14 @@ def main() -> None:
             if not (program := kubectl(plane)):
                 raise SystemExit("there is no kubectl to compare with")
             bench = Bench(folder, plane, program)
-            rows = figures(bench, given.workers, given.many, given.rounds, given.away)
+            rows = figures(
+                bench, arguments.workers, arguments.many, arguments.rounds, arguments.away
+            )
         finally:
             plane.stop()
         print(table(rows))
-        if not given.no_docs:
-            write_figures(ROOT / "docs", "apply", figures_text(rows, given.date, load))
+        if not arguments.no_docs:
+            write_figures(ROOT / "docs", "apply", figures_text(rows, arguments.date, load))
 
 
 if __name__ == "__main__":

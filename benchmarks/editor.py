@@ -37,11 +37,11 @@ def job(lines: int) -> str:
     return f"{head}              resources:{tail}\n".replace("OnFailure", "onFailure")
 
 
-def _put_into(told: asyncio.Queue[Any]) -> Callable[[Any], None]:
+def _put_into(queue: asyncio.Queue[Any]) -> Callable[[Any], None]:
     """A function that keeps what it is given; the library writes on it what it answers."""
 
     def keep(params: Any) -> None:
-        told.put_nowait(params)
+        queue.put_nowait(params)
 
     return keep
 
@@ -49,8 +49,8 @@ def _put_into(told: asyncio.Queue[Any]) -> Callable[[Any], None]:
 async def measured(lines: int, keystrokes: int) -> None:
     """Types, and prints what that took."""
     client = LanguageClient("benchmark", "1")
-    told: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
-    client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(_put_into(told))
+    published: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
+    client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(_put_into(published))
     with tempfile.TemporaryDirectory() as folder:
         file, text = Path(folder) / "job.yaml", job(lines)
         file.write_text(text, "utf-8")
@@ -60,18 +60,18 @@ async def measured(lines: int, keystrokes: int) -> None:
         began = time.perf_counter()
         item = lsp.TextDocumentItem(file.as_uri(), "yaml", 0, text)
         client.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
-        assert (await told.get()).diagnostics
+        assert (await published.get()).diagnostics
         first = time.perf_counter() - began
-        taken = []
+        delays = []
         for version in range(1, keystrokes + 1):
             text = text.replace("text 7", "text 7x", 1)
             about = lsp.VersionedTextDocumentIdentifier(version=version, uri=file.as_uri())
             change = lsp.TextDocumentContentChangeWholeDocument(text)
             began = time.perf_counter()
             client.text_document_did_change(lsp.DidChangeTextDocumentParams(about, [change]))
-            while (await told.get()).version != version:
+            while (await published.get()).version != version:
                 pass
-            taken.append(time.perf_counter() - began)
+            delays.append(time.perf_counter() - began)
         server = client._server  # noqa: SLF001 - its process is what is measured
         status = Path(f"/proc/{server.pid}/status").read_text("utf-8")
         [memory] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
@@ -79,8 +79,8 @@ async def measured(lines: int, keystrokes: int) -> None:
         client.exit(None)
     print(f"{text.count(chr(10))} lines; ms from a keystroke to its diagnostics, of which 30 wait:")
     print(
-        f"opened {first * 1000:.0f}, median {statistics.median(taken) * 1000:.0f},"
-        f" slowest {max(taken) * 1000:.0f}; {int(memory) / 1024:.0f} MB at most"
+        f"opened {first * 1000:.0f}, median {statistics.median(delays) * 1000:.0f},"
+        f" slowest {max(delays) * 1000:.0f}; {int(memory) / 1024:.0f} MB at most"
     )
 
 
@@ -89,8 +89,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Times the language server.")
     parser.add_argument("--lines", type=int, default=300)
     parser.add_argument("--keystrokes", type=int, default=40)
-    given = parser.parse_args()
-    asyncio.run(measured(given.lines, given.keystrokes))
+    arguments = parser.parse_args()
+    asyncio.run(measured(arguments.lines, arguments.keystrokes))
 
 
 if __name__ == "__main__":

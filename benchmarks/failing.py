@@ -145,10 +145,12 @@ class Bench:
         with ThreadPoolExecutor(8) as pool:
             for number in range(self.jobs):
                 document = spec(f"job-{number}", self.workers)
-                made = compile([document], Options(namespace=self.namespace))
-                assert made.ok, made.diagnostics
-                wanted = [v for v in made.objects if v["kind"] in ("ConfigMap", "Pod", "Service")]
-                for value in made.objects:
+                compilation = compile([document], Options(namespace=self.namespace))
+                assert compilation.ok, compilation.diagnostics
+                wanted = [
+                    v for v in compilation.objects if v["kind"] in ("ConfigMap", "Pod", "Service")
+                ]
+                for value in compilation.objects:
                     if value["kind"] == "ServiceAccount":
                         self.cluster.create(value)  # no Pod is admitted before
                 done = [pool.submit(self.cluster.create, value) for value in wanted]
@@ -192,14 +194,14 @@ class Bench:
         try:
             self.fill()
             self.watch()
-            told = [self.run("one at a time", self.names(alone))]
+            failures = [self.run("one at a time", self.names(alone))]
             offset = -(-alone // self.jobs)
             for count, kubelets in kill:
-                told.append(self.bare(count))
+                failures.append(self.bare(count))
                 names = self.names(count, offset)
-                told.append(self.run(at_once(count, kubelets), names, kubelets))
+                failures.append(self.run(at_once(count, kubelets), names, kubelets))
                 offset += -(-count // self.jobs)
-            return {"failures": told, "megabytes": self.rss()[1]}
+            return {"failures": failures, "megabytes": self.rss()[1]}
         finally:
             if self.process:
                 self.process.terminate()
@@ -235,11 +237,11 @@ class Bench:
         server = {Path(p.args[0]).name: p.pid for p in self.plane._processes}  # noqa: SLF001
         pids = {self.title: self.process.pid, "this": os.getpid(), **server}
         ticks = os.sysconf("SC_CLK_TCK")
-        found = {}
+        seconds = {}
         for name, pid in pids.items():
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            found[name] = (int(fields[11]) + int(fields[12])) / ticks
-        return found
+            seconds[name] = (int(fields[11]) + int(fields[12])) / ticks
+        return seconds
 
     def run(self, title: str, names: list[str], writers: int = 0) -> dict:
         """Lets Pods fail, one by one, or at once with so many kubelets that write it."""
@@ -253,14 +255,18 @@ class Bench:
                 self.kubelets.fail(name)
                 time.sleep(MARGIN)
         self.quiet()
-        told = self.told(title, set(names), marker)
+        figures = self.figures(title, set(names), marker)
         self.say_spent(before, len(names))
-        return told
+        return figures
 
     def bare(self, count: int) -> dict:
         """What the API server alone takes to delete and create so many Pods, with this client."""
-        made = compile([spec(f"bare-{count}", count)], Options(namespace=self.namespace))
-        pods = [v for v in made.objects if v["kind"] == "Pod" and "worker" in v["metadata"]["name"]]
+        compilation = compile([spec(f"bare-{count}", count)], Options(namespace=self.namespace))
+        pods = [
+            v
+            for v in compilation.objects
+            if v["kind"] == "Pod" and "worker" in v["metadata"]["name"]
+        ]
         for pod in pods:
             pod["metadata"]["labels"] = {}  # nobody watches them
         resource = self.cluster.resource("v1", "Pod")
@@ -286,9 +292,9 @@ class Bench:
         each = ", ".join(f"{name} {used * 1000 / count:.1f}" for name, used in spent.items())
         print(f"  processor, ms per failure: {each}", flush=True)
 
-    def told(self, title: str, names: set[str], marker: float) -> dict:
+    def figures(self, title: str, names: set[str], marker: float) -> dict:
         failed: dict[str, float] = {}
-        made: dict[str, float] = {}
+        created: dict[str, float] = {}
         writes: collections.Counter = collections.Counter()
         for event in self.plane.audit(self.namespace):
             if parsed(event["requestReceivedTimestamp"]) < marker:
@@ -306,14 +312,14 @@ class Bench:
                 writes[f"{verb} {about['resource']} {what}".strip() + refused] += 1
                 if verb == "create" and about["resource"] == "pods" and code < 300:
                     name = name or event["requestObject"]["metadata"]["name"]
-                    made[name] = parsed(event["requestReceivedTimestamp"])
+                    created[name] = parsed(event["requestReceivedTimestamp"])
             elif (
                 (verb, about.get("subresource")) == ("patch", "status")
                 and name in names
                 and event["requestObject"]["status"]["phase"] == "Failed"
             ):
                 failed[name] = parsed(event["stageTimestamp"])
-        took = sorted(made[name] - failed[name] for name in failed if name in made)
+        took = sorted(created[name] - failed[name] for name in failed if name in created)
         assert len(took) == len(names), f"{len(names) - len(took)} were not replaced"
         spread = {
             "median": statistics.median(took),

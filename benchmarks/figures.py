@@ -14,9 +14,9 @@ def write_figures(docs: Path, name: str, text: str) -> None:
     """Replaces the figures of a script in docs/benchmarks.md."""
     path = docs / "benchmarks.md"
     mark = f"<!-- figures: {name} -->"
-    before, found, rest = path.read_text("utf-8").partition(mark)
+    before, separator, rest = path.read_text("utf-8").partition(mark)
     _, end, after = rest.partition(_END)
-    if not (found and end):
+    if not (separator and end):
         raise SystemExit(f"{path} has no place for the figures of {name}")
     path.write_text(f"{before}{mark}\n\n{text.strip()}\n\n{end}{after}", "utf-8")
 

@@ -64,12 +64,12 @@ class Gang:
 
     def inside(self, index: int) -> list[int]:
         """The supervisor of a member, and its command."""
-        found, pid = [], self.processes[index].pid
+        pids, pid = [], self.processes[index].pid
         for _ in range(2):
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             pid = int(children[0])
-            found.append(pid)
-        return found
+            pids.append(pid)
+        return pids
 
     def restart(self, index: int) -> float:
         """Kills a command; returns the seconds until all run the next epoch."""

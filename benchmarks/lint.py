@@ -27,10 +27,10 @@ sys.exit(None if made.ok else str(made.diagnostics[:5]))
 
 def files(folder: Path, count: int) -> list[Path]:
     """Jobs of all kinds, a file each."""
-    found = (file.read_text("utf-8") for file in sorted(ROOT.glob("examples/*/*/job.yaml")))
+    texts = (file.read_text("utf-8") for file in sorted(ROOT.glob("examples/*/*/job.yaml")))
     # A runtime is found by its name.
-    examples = [text for text in found if "kind: TrainingRuntime" not in text]
-    made = []
+    examples = [text for text in texts if "kind: TrainingRuntime" not in text]
+    paths = []
     for number in range(count):
         text = examples[number % len(examples)]
         text = re.sub(r"(?m)^(metadata:\n  name: )(\S+)", rf"\g<1>j{number}-\g<2>", text)
@@ -39,13 +39,13 @@ def files(folder: Path, count: int) -> list[Path]:
         )
         file = folder / f"job-{number}.yaml"
         file.write_text(text, "utf-8")
-        made.append(file)
-    return made
+        paths.append(file)
+    return paths
 
 
-def seconds(mode: str, given: list[Path]) -> float:
+def seconds(mode: str, paths: list[Path]) -> float:
     """The wall time of one process."""
-    words = [sys.executable, "-c", CHECK, mode, *map(str, given)]
+    words = [sys.executable, "-c", CHECK, mode, *map(str, paths)]
     begin = time.perf_counter()
     subprocess.run(
         words, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE
@@ -58,13 +58,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--files", type=int, default=300)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        made = files(Path(folder), given.files)
-        seconds("lint", made)
-        pairs = [(seconds("lint", made), seconds("plain", made)) for _ in range(given.runs)]
+        paths = files(Path(folder), arguments.files)
+        seconds("lint", paths)
+        pairs = [(seconds("lint", paths), seconds("plain", paths)) for _ in range(arguments.runs)]
     ratios = sorted(one / other for one, other in pairs)
-    print(f"{given.files} files, {given.runs} pairs of runs")
+    print(f"{arguments.files} files, {arguments.runs} pairs of runs")
     print(f"without advice: {statistics.median(other for _, other in pairs):.2f} s")
     print(f"with advice:    {statistics.median(one for one, _ in pairs):.2f} s")
     print(f"ratio: {statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})")

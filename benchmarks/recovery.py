@@ -103,7 +103,7 @@ class OperatorGang(Gang):
     def submit(self) -> None:
         for replicas in self.document["spec"]["pytorchReplicaSpecs"].values():
             replicas["restartPolicy"] = self.restart_policy
-        self.cluster.kubectl("apply", "-f", "-", given=json.dumps(self.document))
+        self.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(self.document))
 
 
 class Operator(Way):
@@ -117,9 +117,9 @@ class Operator(Way):
 
     def gang(self, cluster: Cluster, image: str, ranks: int, grace: int, **variables: str) -> Gang:
         # A code that its policy ExitCode takes for one to be retried.
-        made = OperatorGang(cluster, image, {}, size=ranks, grace=grace, LOST="138", **variables)
-        made.restart_policy = self.restart_policy
-        return made
+        gang = OperatorGang(cluster, image, {}, size=ranks, grace=grace, LOST="138", **variables)
+        gang.restart_policy = self.restart_policy
+        return gang
 
     @contextlib.contextmanager
     def keeper(self, cluster: Cluster, folder: Path) -> Iterator[None]:
@@ -151,13 +151,13 @@ class JobSetGang(Gang):
     def submit(self) -> None:
         replicas = self.document["spec"]["pytorchReplicaSpecs"]["Master"]
         value = self.job_set(replicas["template"]["spec"], len(self.names))
-        self.cluster.kubectl("apply", "-f", "-", given=json.dumps(value))
+        self.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(value))
 
     def pods(self) -> dict[str, Any]:
-        found = sorted(
+        pods = sorted(
             self.cluster.get("pods")["items"], key=lambda pod: pod["metadata"]["creationTimestamp"]
         )
-        by_name = {pod["spec"].get("hostname"): pod for pod in found}
+        by_name = {pod["spec"].get("hostname"): pod for pod in pods}
         return {name: by_name[name] for name in self.names if name in by_name}
 
     def pod_name(self, name: str) -> str:
@@ -236,11 +236,11 @@ def measured(program: str, way: Way, kills: int, ranks: int, folder: Path) -> Re
     """Runs a gang, and kills one rank after the other."""
     draws = random.Random(17)
     load = os.getloadavg()[0]
-    found: list[Recovery] = []
-    while len(found) < kills:
+    recoveries: list[Recovery] = []
+    while len(recoveries) < kills:
         more = 1 if way.backs_off else kills
-        found += killed(program, way, more, ranks, folder, draws)
-    return Result(program, way.title, found, load)
+        recoveries += killed(program, way, more, ranks, folder, draws)
+    return Result(program, way.title, recoveries, load)
 
 
 def killed(
@@ -274,19 +274,19 @@ def one_kill(gang: Gang, way: Way, draws: random.Random) -> Recovery:
     if way.makes_pods:
         # Kubelets start the containers again at once, the first time. What that makes of the run
         # ends when the Pods go.
-        eventually(lambda: are_new(gang, before), LONGEST, gang.told)
+        eventually(lambda: are_new(gang, before), LONGEST, gang.diagnosis)
     gang.until_step_of(killed, LONGEST)
     steps = []
     for each in gang.names:
         lines = [line for line in gang.lines(each, "--since=300s") if line.startswith("step ")]
         steps += [step for step in map(read_step, lines) if step.since > killed]
-    found = Recovery(
+    recovery = Recovery(
         max(step.since for step in steps) - killed, min(step.at for step in steps) - killed
     )
-    print(f"  {name}: begun after {found.begun:.1f} s, stepped after {found.stepped:.1f} s")
+    print(f"  {name}: begun after {recovery.begun:.1f} s, stepped after {recovery.stepped:.1f} s")
     sys.stdout.flush()
     time.sleep(FORGET + 4 + draws.uniform(0, 2))
-    return found
+    return recovery
 
 
 def are_new(gang: Gang, before: set[str]) -> bool:
@@ -307,13 +307,13 @@ def table(results: Sequence[Result]) -> str:
         "|---|---|---:|---:|---:|",
     ]
     for program, (title, *_) in PROGRAMS.items():
-        own = {result.way: result.recoveries for result in results if result.program == program}
-        if InPlace.title not in own:
+        by_way = {result.way: result.recoveries for result in results if result.program == program}
+        if InPlace.title not in by_way:
             continue
         for what, attribute in (("all ranks begun", "begun"), ("next step", "stepped")):
             figures = {
                 way: middle_and_most([getattr(one, attribute) for one in recoveries])
-                for way, recoveries in own.items()
+                for way, recoveries in by_way.items()
             }
             ours = figures[InPlace.title][0]
             for way, (median, most) in figures.items():
@@ -354,11 +354,11 @@ def plot(results: Sequence[Result]) -> str:
         parts.append(f'<text x="{left - 12}" y="{y + 4:.0f}" text-anchor="end">{title}</text>')
         ways = [result for result in results if result.program == program]
         for place, result in enumerate(ways):
-            own = y + 20 * (place - (len(ways) - 1) / 2)
+            height = y + 20 * (place - (len(ways) - 1) / 2)
             median, most = middle_and_most([one.stepped for one in result.recoveries])
             colour = next(way.colour for way in WAYS if way.title == result.way)
-            line = f'<path d="M{across(median):.1f} {own:.0f}H{across(most):.1f}" '
-            dot = f'<circle cx="{across(median):.1f}" cy="{own:.0f}" r="6" fill="{colour}">'
+            line = f'<path d="M{across(median):.1f} {height:.0f}H{across(most):.1f}" '
+            dot = f'<circle cx="{across(median):.1f}" cy="{height:.0f}" r="6" fill="{colour}">'
             parts += [
                 f'{line}stroke="{colour}" stroke-width="3"/>',
                 f"{dot}<title>{result.way}: {median:.1f} s, {most:.1f} s</title></circle>",
@@ -399,20 +399,20 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PROGRAMS), help="only these programs")
     parser.add_argument("--way", default="", help="only ways with this in their title")
     parser.add_argument("--no-docs", action="store_true", help="print, and write no file")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for program in given.only.split(","):
-            for way in (way for way in WAYS if given.way in way.title):
+        for program in arguments.only.split(","):
+            for way in (way for way in WAYS if arguments.way in way.title):
                 if program in way.fails:
                     continue
                 print(f"{PROGRAMS[program][0]}, {way.title}:", flush=True)
-                own = Path(folder, f"{program}-{way.title}")
-                own.mkdir()
-                results.append(measured(program, way, given.kills, given.ranks, own))
+                subfolder = Path(folder, f"{program}-{way.title}")
+                subfolder.mkdir()
+                results.append(measured(program, way, arguments.kills, arguments.ranks, subfolder))
     print(table(results))
-    if not given.no_docs:
-        write_figures(DOCS, "recovery", figures_text(results, given.date, given.kills))
+    if not arguments.no_docs:
+        write_figures(DOCS, "recovery", figures_text(results, arguments.date, arguments.kills))
         (DOCS / "benchmarks-recovery.svg").write_text(plot(results))
 
 

@@ -128,8 +128,8 @@ class Result:
 
 def environment(folder: Path) -> dict[str, str]:
     """The processes' environment: bytecode is there, as after an installation."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    return {**kept, "PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONPATH": str(ROOT)}
+    others = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    return {**others, "PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONPATH": str(ROOT)}
 
 
 # A process of its own, as a child's peak memory is never less than its parent's at the fork.
@@ -198,10 +198,12 @@ def chart(folder: Path, scenario: Scenario, stream: str) -> Path:
     that a chart can do for them.
     """
     first = names(scenario)[0]
-    found = documents(stream)
-    own = [one for one in found if re.search(rf"\b{first}\b", one)]
-    single = [one for one in own if not re.search(rf"^  name: {first}-worker-", one, re.MULTILINE)]
-    each = [one for one in own if re.search(rf"^  name: {first}-worker-0$", one, re.MULTILINE)]
+    objects = documents(stream)
+    of_first = [one for one in objects if re.search(rf"\b{first}\b", one)]
+    single = [
+        one for one in of_first if not re.search(rf"^  name: {first}-worker-", one, re.MULTILINE)
+    ]
+    each = [one for one in of_first if re.search(rf"^  name: {first}-worker-0$", one, re.MULTILINE)]
     hashes = re.findall(
         r"spec-hash: (\S+)\n(?:    .*\n|  labels:\n)+  name: (.*)-launcher\n", stream
     )
@@ -275,13 +277,13 @@ def measured(scenario: Scenario, runs: int, folder: Path) -> Result:
         built = output(commands["kustomize build"], variables)
         if len(documents(built)) != len(documents(stream)):
             sys.exit("kustomize writes another number of objects")
-    found: dict[str, list[Run]] = {name: [] for name in commands}
+    by_command: dict[str, list[Run]] = {name: [] for name in commands}
     objects, size = len(documents(stream)), len(stream)
     del stream
     for _ in range(max(3, round(runs * scenario.runs))):
         for name, command in commands.items():
-            found[name].append(timed(command, variables))
-    return Result(scenario, found, objects, size)
+            by_command[name].append(timed(command, variables))
+    return Result(scenario, by_command, objects, size)
 
 
 def version(command: Sequence[str]) -> str:
@@ -359,7 +361,7 @@ def plot(results: Sequence[Result]) -> str:
         {name: statistics.median(run.wall for run in runs) for name, runs in result.runs.items()}
         for result in results
     ]
-    every = [value for found in medians for value in found.values()]
+    every = [value for values in medians for value in values.values()]
     low, high = math.floor(math.log10(min(every))), math.ceil(math.log10(max(every)))
     height = top + row * len(results) + 40
 
@@ -380,16 +382,16 @@ def plot(results: Sequence[Result]) -> str:
             f'<path d="M{x:.1f} {top - 10}V{bottom}" stroke="#dddddd"/>',
             f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{label}</text>',
         ]
-    for number, (result, found) in enumerate(zip(results, medians, strict=True)):
+    for number, (result, values) in enumerate(zip(results, medians, strict=True)):
         y = top + row * number + row / 2 - 5
         title = result.scenario.title
         parts.append(f'<text x="{left - 12}" y="{y + 4:.0f}" text-anchor="end">{title}</text>')
-        for name, value in found.items():
+        for name, value in values.items():
             dot = f'<circle cx="{across(value):.1f}" cy="{y:.0f}" r="6" fill="{colours[name]}">'
             parts.append(f"{dot}<title>{name}: {_seconds(value)}</title></circle>")
     x = left
     for name, colour in colours.items():
-        if any(name in found for found in medians):
+        if any(name in values for values in medians):
             parts += [
                 f'<circle cx="{x}" cy="20" r="6" fill="{colour}"/>',
                 f'<text x="{x + 12}" y="24">{name}</text>',
@@ -418,8 +420,8 @@ def figures_text(results: Sequence[Result], date: str, load: float) -> str:
     helm = version(["helm", "version", "--short"])
     kustomize = version(["kubectl", "version", "--client"])
     measured = measured_on(date, load, f"Helm {helm}", f"Kustomize {kustomize}")
-    found = short_table(("", *PROGRAMS.values()), rows)
-    return f"{measured}\n\n{found}\n\n{notes(results)}"
+    table = short_table(("", *PROGRAMS.values()), rows)
+    return f"{measured}\n\n{table}\n\n{notes(results)}"
 
 
 def commit_date() -> str:
@@ -435,22 +437,22 @@ def main() -> None:
     parser.add_argument("--date", help="the day to write into the page [of the last commit]")
     parser.add_argument("--only", default="", help="only scenarios whose title contains this")
     parser.add_argument("--no-docs", action="store_true", help="print, and write no file")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     for name in ("helm", "kubectl"):
         if not shutil.which(name):
             print(f"{name}: not installed")
     load, *_ = os.getloadavg()
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for number, scenario in enumerate(s for s in SCENARIOS if given.only in s.title):
+        for number, scenario in enumerate(s for s in SCENARIOS if arguments.only in s.title):
             place = Path(folder) / str(number)
             place.mkdir()
-            results.append(measured(scenario, given.runs, place))
+            results.append(measured(scenario, arguments.runs, place))
             print(table(results[-1:]), flush=True)
             shutil.rmtree(place)
     print(notes(results))
-    if not given.no_docs:
-        text = figures_text(results, given.date or commit_date(), load)
+    if not arguments.no_docs:
+        text = figures_text(results, arguments.date or commit_date(), load)
         write_figures(DOCS, "render", text)
         (DOCS / "benchmarks.svg").write_text(plot(results))
 

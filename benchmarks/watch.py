@@ -45,7 +45,7 @@ def measured(
 def middle(rounds: list[dict], what: str, figure: str) -> float:
     """The middle of a figure over all rounds."""
     return statistics.median(
-        one[figure] for told in rounds for one in told["failures"] if one["title"] == what
+        one[figure] for result in rounds for one in result["failures"] if one["title"] == what
     )
 
 
@@ -93,12 +93,12 @@ def figures_text(
         ("memory, 10,000 Pods", f"{memory[2]:.0f} MB", ""),
     ]
     measured = measured_on(time.strftime("%Y-%m-%d"), load, "Training Operator 1.9.4")
-    found = short_table(("failures", "watcher", "Training Operator"), rows)
+    table_text = short_table(("failures", "watcher", "Training Operator"), rows)
     alone = f"{min(bare):.2f} to {max(bare):.2f} s"
     return f"""\
 {measured} Each figure is the middle of {len(ours)} rounds.
 
-{found}
+{table_text}
 
 With nobody watching, deleting and creating 200 Pods takes {alone} on this machine."""
 
@@ -108,17 +108,17 @@ def main() -> None:
     parser.add_argument("--alone", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-docs", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     load = os.getloadavg()[0]
     ours, theirs = [], []
-    for _ in range(given.rounds):
-        ours.append(measured(Bench, 1000, 20, given.alone, KILLED))
-        theirs.append(measured(TrainingOperator, 1000, 20, given.alone, KILLED))
-    large = measured(Bench, 10_000, 20, given.alone, [])
-    found = table(ours, theirs, large)
-    print(found)
-    bare = [one["all"] for told in ours for one in told["failures"] if "all" in one]
-    if not given.no_docs:
+    for _ in range(arguments.rounds):
+        ours.append(measured(Bench, 1000, 20, arguments.alone, KILLED))
+        theirs.append(measured(TrainingOperator, 1000, 20, arguments.alone, KILLED))
+    large = measured(Bench, 10_000, 20, arguments.alone, [])
+    shown = table(ours, theirs, large)
+    print(shown)
+    bare = [one["all"] for result in ours for one in result["failures"] if "all" in one]
+    if not arguments.no_docs:
         text = figures_text(ours, theirs, large, bare, load)
         write_figures(ROOT / "docs", "watch", text)
 

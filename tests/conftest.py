@@ -177,16 +177,16 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
         return  # --last-failed tells of none, too
     config = items[0].config
     config.stash[_LEFT_OUT] = config.stash.get(_LEFT_OUT, 0) + len(items)
-    told = getattr(config, "workeroutput", None)
-    if told is not None:  # of pytest-xdist: to the process above
-        told["left out"] = config.stash[_LEFT_OUT]
+    output = getattr(config, "workeroutput", None)
+    if output is not None:  # of pytest-xdist: to the process above
+        output["left out"] = config.stash[_LEFT_OUT]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Takes over what a process of pytest-xdist counted; each collects all tests."""
-    told = getattr(node, "workeroutput", {})
-    node.config.stash[_LEFT_OUT] = told.get("left out", 0)
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[_LEFT_OUT] = output.get("left out", 0)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -196,10 +196,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         return  # a process of pytest-xdist
     chosen = config.option.keyword or "not cluster" not in config.option.markexpr
     lacking = collections.Counter(
-        found[1]
+        match[1]
         for report in terminalreporter.stats.get("skipped", ())
         if isinstance(report.longrepr, tuple)
-        and (found := re.search(r"needs ([\w-]+: .+)", report.longrepr[2]))
+        and (match := re.search(r"needs ([\w-]+: .+)", report.longrepr[2]))
     )
     left = config.stash.get(_LEFT_OUT, 0)
     if left and not chosen:

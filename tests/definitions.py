@@ -18,16 +18,16 @@ def closed(schema: Any) -> Any:
         return [closed(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {key: closed(value) for key, value in schema.items()}
+    result = {key: closed(value) for key, value in schema.items()}
     is_open = schema.get("x-kubernetes-preserve-unknown-fields")
-    if isinstance(made.get("properties"), dict) and not is_open:
-        made.setdefault("additionalProperties", False)
-    return made
+    if isinstance(result.get("properties"), dict) and not is_open:
+        result.setdefault("additionalProperties", False)
+    return result
 
 
 def structural_schemas(files: Iterable[Path]) -> dict[tuple[str, str], Any]:
     """The closed schema of each kind that files define, by apiVersion and kind."""
-    found = {}
+    schemas = {}
     for path in files:
         definition = yaml.safe_load(path.read_text("utf-8"))["spec"]
         for version in definition["versions"]:
@@ -37,8 +37,8 @@ def structural_schemas(files: Iterable[Path]) -> dict[tuple[str, str], Any]:
                 "x-kubernetes-preserve-unknown-fields": True,
             }
             key = f"{definition['group']}/{version['name']}", definition["names"]["kind"]
-            found[key] = closed(schema)
-    return found
+            schemas[key] = closed(schema)
+    return schemas
 
 
 def install(plane: Any, files: Iterable[Path]) -> None:
@@ -52,7 +52,7 @@ def install(plane: Any, files: Iterable[Path]) -> None:
                 raise
 
 
-def asked_until_served(plane: Any, url: str, value: Any) -> Any:
+def ask_until_served(plane: Any, url: str, value: Any) -> Any:
     """The answer of an API server that may need a moment before it serves a new kind."""
     for _ in range(100):
         try:

@@ -119,20 +119,22 @@ class FaultProxy:
         self._server.shutdown()
         self._server.server_close()
 
-    def add(self, kind: str, *, before_others: bool = False, **given) -> None:
+    def add(self, kind: str, *, before_others: bool = False, **fields) -> None:
         """Lets something go wrong from now on; see Fault. The first that fits is the one."""
         with self._lock:
-            self._faults.insert(0 if before_others else len(self._faults), Fault(kind, **given))
+            self._faults.insert(0 if before_others else len(self._faults), Fault(kind, **fields))
 
     def hang_up(self, path: str) -> int:
         """Breaks the connections over which answers to such requests are coming now; how many."""
         with self._lock:
-            found = [one for one, asked in self._streams.items() if re.search(path, asked)]
-        for client in found:
+            streams = [
+                one for one, requested in self._streams.items() if re.search(path, requested)
+            ]
+        for client in streams:
             with contextlib.suppress(OSError):
                 # Below TLS, which would say goodbye.
                 socket.socket.shutdown(client, socket.SHUT_RDWR)
-        return len(found)
+        return len(streams)
 
     def heal(self) -> None:
         """Lets all requests pass from now on."""

@@ -49,7 +49,7 @@ class Means(NamedTuple):
         return MODES[name].format(**self._asdict())
 
 
-def made_in(folder: Path) -> Means:
+def create_means(folder: Path) -> Means:
     """All of it, in a folder."""
     pattern = folder / "class.yaml"
     pattern.write_text(_PATTERN)
@@ -61,11 +61,11 @@ def _certificate(path: Path) -> Path:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([])
     now = dt.datetime.now(dt.UTC)
-    made = (
+    signed = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now)
         .not_valid_after(now + dt.timedelta(days=1))
         .sign(key, hashes.SHA256())
     )
-    path.write_bytes(made.public_bytes(Encoding.PEM))
+    path.write_bytes(signed.public_bytes(Encoding.PEM))
     return path

@@ -10,22 +10,22 @@ from typing import Any
 
 def expanded(text: str, known: Mapping[str, str]) -> str:
     """A value with its references replaced."""
-    made, at = "", 0
+    result, at = "", 0
     while at < len(text):
         if text[at] != "$" or at + 1 == len(text):
-            made, at = made + text[at], at + 1
+            result, at = result + text[at], at + 1
         elif text[at + 1] == "$":
-            made, at = made + "$", at + 2
+            result, at = result + "$", at + 2
         elif text[at + 1] == "(":
             end = text.find(")", at + 2)
             name = text[at + 2 : end]
             if end < 0:
-                made, at = made + "$(", at + 2
+                result, at = result + "$(", at + 2
             else:
-                made, at = made + known.get(name, f"$({name})"), end + 1
+                result, at = result + known.get(name, f"$({name})"), end + 1
         else:
-            made, at = made + text[at : at + 2], at + 2
-    return made
+            result, at = result + text[at : at + 2], at + 2
+    return result
 
 
 def environment(

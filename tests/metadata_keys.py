@@ -30,14 +30,14 @@ NO_KEYS = {
 @functools.cache
 def keys() -> frozenset[str]:
     """What looks like the key of an annotation or a label, wherever the code says one."""
-    found = set()
+    keys = set()
     for file in PACKAGE.rglob("*.py"):
         if file.name == "__main__.py" or str(file.relative_to(PACKAGE)).startswith(ELSEWHERE):
             continue
         names = constants(file)
         texts = [text(node, names) for node in ast.walk(ast.parse(file.read_text("utf-8")))]
-        found |= {one for one in (*texts, *names.values()) if one and KEY.fullmatch(one)}
-    return frozenset(found)
+        keys |= {one for one in (*texts, *names.values()) if one and KEY.fullmatch(one)}
+    return frozenset(keys)
 
 
 def constants(file: Path) -> dict[str, str]:

@@ -230,10 +230,10 @@ def _sample(row, choice: int, filling: str = "") -> str:
     text = ""
     for kind, of, flags in row:
         if kind in _ONE:
-            own = [chr(v) for k, v in of if k is op.LITERAL] if kind is op.IN else []
-            probes = [chr(of)] if kind is op.LITERAL else [*own, *_PROBES]
-            taken = [char for char in probes if _takes(kind, of, char, flags)] or ["?"]
-            text += taken[choice % len(taken)]
+            literals = [chr(v) for k, v in of if k is op.LITERAL] if kind is op.IN else []
+            probes = [chr(of)] if kind is op.LITERAL else [*literals, *_PROBES]
+            matching = [char for char in probes if _takes(kind, of, char, flags)] or ["?"]
+            text += matching[choice % len(matching)]
             continue
         least, most = _bounds(*of[:2])
         part = of[2]
@@ -249,7 +249,7 @@ def hostile_pieces(nodes, flags: int, before: str = "") -> Iterator[tuple[str, s
     """What to repeat behind which beginning: for each repetition of a pattern what leads to it."""
     for choice in range(2):
         row = [*_flat(nodes, flags, choice)]
-        for place, (kind, of, own) in enumerate(row):
+        for place, (kind, of, inner) in enumerate(row):
             if kind not in _REPEATS:
                 continue
             head = before + _sample(row[:place], choice)
@@ -258,9 +258,9 @@ def hostile_pieces(nodes, flags: int, before: str = "") -> Iterator[tuple[str, s
                 for start, filling in product(starts, ("", head)):
                     part = row[start : place + 1]
                     yield before + _sample(row[:start], choice), _sample(part, choice, filling)
-                yield head, _sample([*_flat(of[2], own, choice)], choice, head)
+                yield head, _sample([*_flat(of[2], inner, choice)], choice, head)
             if len(of[2]) > 1 or of[2][0][0] not in _ONE:
-                yield from hostile_pieces(of[2], own, head)
+                yield from hostile_pieces(of[2], inner, head)
 
 
 def growth(pattern: str, flags: int, use: str) -> tuple[float, str, str]:

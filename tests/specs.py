@@ -98,7 +98,7 @@ def elastic_job(
     **spec: Any,
 ) -> dict[str, Any]:
     """An ElasticJob of DLRover's; a number stands for that many plain replicas of a type."""
-    given = {
+    replica_specs = {
         key: dlrover_type(one) if isinstance(one, int) else one
         for key, one in (types or {"worker": 2}).items()
     }
@@ -106,15 +106,21 @@ def elastic_job(
         "apiVersion": "elastic.iml.github.io/v1alpha1",
         "kind": "ElasticJob",
         "metadata": {"name": name, "namespace": "ml", "annotations": dict(annotations or {})},
-        "spec": {"distributionStrategy": "AllreduceStrategy", "replicaSpecs": given, **spec},
+        "spec": {
+            "distributionStrategy": "AllreduceStrategy",
+            "replicaSpecs": replica_specs,
+            **spec,
+        },
     }
 
 
 def dlrover_type(count: int | None = None, **main: Any) -> dict[str, Any]:
     """The replicas of a type of an ElasticJob; `main` are fields of its container."""
-    own = {"name": "main", "image": "example.com/dlrover:v0.6.1"}
+    main_container = {"name": "main", "image": "example.com/dlrover:v0.6.1"}
     command = ["dlrover-run", "--nnodes=1:4", "train.py"]
-    template = {"spec": {"containers": [{**own, "command": command, **copy.deepcopy(main)}]}}
+    template = {
+        "spec": {"containers": [{**main_container, "command": command, **copy.deepcopy(main)}]}
+    }
     return {**({} if count is None else {"replicas": count}), "template": template}
 
 
@@ -131,8 +137,12 @@ def scale_plan(name: str = "plan", *, job: str = "mnist", **spec: Any) -> dict[s
 
 def replicas(kind: str, count: int | None = None, **main: Any) -> dict[str, Any]:
     """The replicas of a type of a Kubeflow job; `main` are fields of its container."""
-    own = {"name": _TRAINERS[kind][1], "image": "example.com/trainer:1", "command": ["train"]}
-    template = {"spec": {"containers": [{**own, **copy.deepcopy(main)}]}}
+    main_container = {
+        "name": _TRAINERS[kind][1],
+        "image": "example.com/trainer:1",
+        "command": ["train"],
+    }
+    template = {"spec": {"containers": [{**main_container, **copy.deepcopy(main)}]}}
     return {**({} if count is None else {"replicas": count}), "template": template}
 
 
@@ -163,14 +173,14 @@ def _intent(kind: str, name: str, job: str, spec: dict[str, Any]) -> dict[str, A
 
 def worker(document: dict[str, Any]) -> dict[str, Any]:
     """The worker's replica spec of a TrainingJob, to be changed in place."""
-    found: dict[str, Any] = document["spec"]["etReplicaSpecs"]["worker"]
-    return found
+    role: dict[str, Any] = document["spec"]["etReplicaSpecs"]["worker"]
+    return role
 
 
 def launcher(document: dict[str, Any]) -> dict[str, Any]:
     """The launcher's replica spec of a TrainingJob, to be changed in place."""
-    found: dict[str, Any] = document["spec"]["etReplicaSpecs"]["launcher"]
-    return found
+    role: dict[str, Any] = document["spec"]["etReplicaSpecs"]["launcher"]
+    return role
 
 
 def compiled(*documents: Mapping[str, Any], **options: Any) -> Compilation:

@@ -48,22 +48,22 @@ class Walked(Struct, frozen=True):
         Raises:
             AssertionError: it did not.
         """
-        told = f"{self.block.heading}\n{self.block.text}\n{self.output}\nfailed: {self.failed}"
-        assert bool(self.failed) is self.block.fails, told
+        message = f"{self.block.heading}\n{self.block.text}\n{self.output}\nfailed: {self.failed}"
+        assert bool(self.failed) is self.block.fails, message
         return self.output
 
 
 def blocks(page: str) -> list[Block]:
     """The shell blocks of a page in Markdown, in order."""
-    found = []
+    block_list = []
     heading = ""
     pattern = r"^#+ ([^\n]*)$|^```sh( fails)?\n(.*?)^```$"
     for part in re.finditer(pattern, page, re.MULTILINE | re.DOTALL):
         if part[1]:
             heading = part[1]
         else:
-            found.append(Block(heading, part[3], bool(part[2])))
-    return found
+            block_list.append(Block(heading, part[3], bool(part[2])))
+    return block_list
 
 
 class Shell:
@@ -75,9 +75,9 @@ class Shell:
     """
 
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
-        self._own = folder / ".walk"
-        self._own.mkdir()
-        program = self._own / "etcompile"
+        self._home = folder / ".walk"
+        self._home.mkdir()
+        program = self._home / "etcompile"
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m etcompile "$@"\n')
         program.chmod(0o755)
         start = folder / "home"
@@ -91,7 +91,7 @@ class Shell:
                 **{f"GIT_{who}_NAME": "You" for who in ("AUTHOR", "COMMITTER")},
                 **{f"GIT_{who}_EMAIL": "you@example.com" for who in ("AUTHOR", "COMMITTER")},
                 **variables,
-                "PATH": f"{self._own}:{variables.get('PATH', os.environ['PATH'])}",
+                "PATH": f"{self._home}:{variables.get('PATH', os.environ['PATH'])}",
             },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -109,7 +109,7 @@ class Shell:
         """
         self._count += 1
         script, output, failed = (
-            self._own / f"{self._count}.{end}" for end in ("sh", "out", "failed")
+            self._home / f"{self._count}.{end}" for end in ("sh", "out", "failed")
         )
         script.write_text(block.text)
         failed.touch()
@@ -121,10 +121,12 @@ class Shell:
         answer = self._bash.stdout.readline()
         late.cancel()
         written = output.read_text() if output.exists() else ""
-        told = tuple(dict.fromkeys(failed.read_text().splitlines()))
+        failed_commands = tuple(dict.fromkeys(failed.read_text().splitlines()))
         assert answer == "done\n", f"not within {seconds} s:\n{block.text}\n{written}"
         # The shell says once more that the file which it read has failed.
-        return Walked(block, written, tuple(one for one in told if not one.startswith(". ")))
+        return Walked(
+            block, written, tuple(one for one in failed_commands if not one.startswith(". "))
+        )
 
     def close(self) -> None:
         """Ends the shell, and what it has left in the background."""

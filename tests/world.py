@@ -82,11 +82,11 @@ def mpi_job(*, elastic: bool = False, version: str = "v1", **spec: Any) -> dict[
 
 def of_replicas(record: RunRecord | None, what: str) -> dict[str, str]:
     """Of each role the replicas of which something is written down, `seen` say, as `0-3,7`."""
-    found: dict[str, list[int]] = {}
+    members_by_role: dict[str, list[int]] = {}
     for (role, number), one in record.every_replica() if record is not None else ():
         if getattr(one, what):
-            found.setdefault(role, []).append(number)
-    return {role: ranges(members) for role, members in found.items()}
+            members_by_role.setdefault(role, []).append(number)
+    return {role: ranges(members) for role, members in members_by_role.items()}
 
 
 def stamped(at: float, text: str) -> str:
@@ -233,13 +233,13 @@ class World:
         else:
             member = follower
             self.followers.add(name)
-        found = self.job.role(role)
-        rank = member.place if found is not None and found.labels.rank else None
+        role_spec = self.job.role(role)
+        rank = member.place if role_spec is not None and role_spec.labels.rank else None
         uid = f"uid-{next(self._uids)}"
         run = self.spec_hash
-        made = PodState(name, uid, role, member.index, run, created=self.now, rank=rank)
+        pod = PodState(name, uid, role, member.index, run, created=self.now, rank=rank)
         queued = self.settings.gang == "kueue"
-        self.pods[name] = structs.replace(made, created_here=here, held_by_queue=queued)
+        self.pods[name] = structs.replace(pod, created_here=here, held_by_queue=queued)
         self.gone.pop(name, None)
 
     def sync(self) -> None:

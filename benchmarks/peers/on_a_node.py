@@ -48,7 +48,7 @@ def _source(module: Path, name: str) -> Path:
 
 def _apply(cluster: Cluster, *values: dict) -> None:
     text = yaml.safe_dump_all(values)
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=text)
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
 
 
 @contextlib.contextmanager
@@ -195,9 +195,9 @@ def job_set_in_place(pods: dict, size: int) -> dict:
         size: How many ranks there are.
     """
     program = built(PEERS / "jobset", AGENT, f"{JOBSET}/cmd/{AGENT}", print)
-    made = job_set(pods, size)
-    made["spec"]["failurePolicy"]["restartStrategy"] = "InPlaceRestart"
-    job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
+    jobset = job_set(pods, size)
+    jobset["spec"]["failurePolicy"]["restartStrategy"] = "InPlaceRestart"
+    job = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]
     job |= {"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}
     spec = job["template"]["spec"]
     (container,) = spec["containers"]
@@ -205,7 +205,7 @@ def job_set_in_place(pods: dict, size: int) -> dict:
     container["env"] += [
         {"name": "WORKER_COMMAND", "value": f"exec {shlex.join(container['command'])}"},
         {"name": "SHELL", "value": "/bin/sh"},
-        {"name": "JOBSET_NAME", "value": made["metadata"]["name"]},
+        {"name": "JOBSET_NAME", "value": jobset["metadata"]["name"]},
         {"name": "POD_NAME", **pod_name},
     ]
     container["command"] = [f"/agent/{AGENT}"]
@@ -215,7 +215,7 @@ def job_set_in_place(pods: dict, size: int) -> dict:
     ]
     folder = {"name": "agent", "hostPath": {"path": str(program.parent)}}
     spec |= {"volumes": [*spec["volumes"], folder], "restartPolicy": "OnFailure"}
-    return made
+    return jobset
 
 
 def allow_agents(cluster: Cluster) -> None:

@@ -143,11 +143,11 @@ def test_watch(load: Load, monkeypatch: pytest.MonkeyPatch, control_plane: Any) 
     watcher = benchmark.Bench
     quiet = watcher.quiet
     monkeypatch.setattr(watcher, "quiet", lambda self, still=1.0: quiet(self, min(still, 1.0)))
-    found = benchmark.measured(watcher, 8, 2, 2, [(2, 2)])
-    titles = [told["title"] for told in found["failures"]]
+    result = benchmark.measured(watcher, 8, 2, 2, [(2, 2)])
+    titles = [failure["title"] for failure in result["failures"]]
     assert titles == ["one at a time", "bare, 2 at once", "2 at once, told by 2 kubelets"]
-    assert all(one in benchmark.table([found], [found], found) for one in (titles[0], titles[2]))
-    text = benchmark.figures_text([found], [found], found, [0.1], 0.5)
+    assert all(one in benchmark.table([result], [result], result) for one in (titles[0], titles[2]))
+    text = benchmark.figures_text([result], [result], result, [0.1], 0.5)
     assert all(f"| {one}, 1,000 Pods |" in text for one in (titles[0], titles[2]))
 
 
@@ -156,8 +156,8 @@ def test_an_editor_is_told_of_each_keystroke(
 ) -> None:
     benchmark = load("editor")
     asyncio.run(benchmark.measured(60, 3))
-    told = capsys.readouterr().out
-    assert re.search(r"median \d+, slowest \d+; \d+ MB at most", told)
+    output = capsys.readouterr().out
+    assert re.search(r"median \d+, slowest \d+; \d+ MB at most", output)
 
 
 def test_a_gang_restarts_as_often_as_a_command_of_it_is_killed(load: Load) -> None:
@@ -171,15 +171,15 @@ def test_a_gang_restarts_as_often_as_a_command_of_it_is_killed(load: Load) -> No
 def test_recovery_is_told_in_a_table_and_drawn(load: Load) -> None:
     """Without a node: that its kills are real ones is for `test_recovery`."""
     benchmark = load("recovery")
-    taken = {"in place": [4.0, 5.0, 9.0], "new Pods": [20.0, 25.0, 31.0]}
+    times = {"in place": [4.0, 5.0, 9.0], "new Pods": [20.0, 25.0, 31.0]}
     results = [
         benchmark.Result(program, way, [benchmark.Recovery(s - 1, s) for s in seconds], 2.0)
         for program in benchmark.PROGRAMS
-        for way, seconds in taken.items()
+        for way, seconds in times.items()
     ]
-    told = benchmark.table(results)
-    assert "next step | in place | 5.0 s | 9.0 s |  |" in told
-    assert "next step | new Pods | 25.0 s | 31.0 s | 0.20 |" in told
+    table = benchmark.table(results)
+    assert "next step | in place | 5.0 s | 9.0 s |  |" in table
+    assert "next step | new Pods | 25.0 s | 31.0 s | 0.20 |" in table
     assert "| new Pods | 25.0 s | 25.0 s |" in benchmark.figures_text(results, "2026-01-31", 3)
     drawn = benchmark.plot(results)
     assert drawn.count("<title>in place: 5.0 s, 9.0 s</title>") == len(benchmark.PROGRAMS)

@@ -36,10 +36,10 @@ for thread in threads: thread.join()
 
 def typed_calls(path: Path) -> list[str]:
     """Calls inside functions that name a type to decode to, or build a decoder there."""
-    found = []
+    calls = []
     text = path.read_text("utf-8")
     if not any(word in text for word in ("decode", "convert", "Decoder")):
-        return found
+        return calls
     for function in ast.walk(ast.parse(text)):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
@@ -53,18 +53,18 @@ def typed_calls(path: Path) -> list[str]:
                 or name in {"convert", "msgspec.convert"}
                 or name.split(".")[-1] == "Decoder"
             ):
-                found.append(f"{path.relative_to(ROOT)}:{call.lineno}: {name}")
-    return found
+                calls.append(f"{path.relative_to(ROOT)}:{call.lineno}: {name}")
+    return calls
 
 
 def test_no_function_decodes_to_a_type_for_the_first_time():
-    found = [
+    calls = [
         call
         for path in sorted(ROOT.rglob("*.py"))
         if str(path.relative_to(ROOT)) not in SINGLE_THREADED
         for call in typed_calls(path)
     ]
-    assert found == [], "create the decoder at module level"
+    assert calls == [], "create the decoder at module level"
 
 
 def test_six_threads_read_a_status_for_the_first_time_at_once():

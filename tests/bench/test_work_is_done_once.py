@@ -19,7 +19,7 @@ EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 
 _ONLY_FOR_COMPLAINTS = {"difflib", "etcompile.diagnostics.output.terminal"}
 _ONLY_FOR_FOLDERS = {"ctypes", "etcompile.emit.directory"}
-_ONLY_FOR_OWN_TEMPLATES = {"jinja2", "etcompile.backend.jinja"}
+_ONLY_FOR_OUR_TEMPLATES = {"jinja2", "etcompile.backend.jinja"}
 MOST_FUNCTIONS, MOST_MODULES = 500, 100
 _NEVER = {"kubernetes", "kubernetes_validate", "jsonschema", "ruamel", "rich"}
 
@@ -45,10 +45,10 @@ def _sequences_written(workers: int, monkeypatch: pytest.MonkeyPatch) -> int:
     compilation = compiled(document)
     write, count = writer._sequence, 0  # noqa: SLF001 - the work itself, to be counted
 
-    def counted(*given: Any) -> None:
+    def counted(*arguments: Any) -> None:
         nonlocal count
         count += 1
-        write(*given)
+        write(*arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(writer, "_sequence", counted)
@@ -66,9 +66,9 @@ def test_the_replicas_of_a_job_that_is_refused_are_not_made(
     counts: list[int] = []
     objects = run.objects
 
-    def counted(job: Any, *given: Any) -> Any:
+    def counted(job: Any, *arguments: Any) -> Any:
         counts.append(sum(len(role.members) for role in job.roles))
-        return objects(job, *given)
+        return objects(job, *arguments)
 
     monkeypatch.setattr(run, "objects", counted)
     assert not etcompile.compile([document]).ok
@@ -82,16 +82,16 @@ def test_the_spec_of_workers_is_written_once_for_hundreds(monkeypatch: pytest.Mo
 
 
 def test_a_clean_render_imports_nothing_that_only_a_complaint_or_a_folder_needs() -> None:
-    found = _imported("render", EXAMPLE)
-    assert "etcompile.compiler" in found
-    assert not found & (_ONLY_FOR_COMPLAINTS | _ONLY_FOR_FOLDERS | _NEVER)
-    assert not found & _ONLY_FOR_OWN_TEMPLATES
+    imported = _imported("render", EXAMPLE)
+    assert "etcompile.compiler" in imported
+    assert not imported & (_ONLY_FOR_COMPLAINTS | _ONLY_FOR_FOLDERS | _NEVER)
+    assert not imported & _ONLY_FOR_OUR_TEMPLATES
 
 
 @pytest.mark.parametrize("words", [["--version"], ["status", "--help"], ["logs", "--help"]])
 def test_a_command_that_compiles_nothing_does_not_import_the_compiler(words: list[str]) -> None:
-    found = _imported(*words)
-    assert not found & {"etcompile.compiler", "jinja2", "yaml", "jsonschema_rs"}
+    imported = _imported(*words)
+    assert not imported & {"etcompile.compiler", "jinja2", "yaml", "jsonschema_rs"}
 
 
 def test_nothing_is_written_before_everything_is_known_to_be_right(tmp_path: Path) -> None:
@@ -108,24 +108,24 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*/*") if path.is_di
 
 def test_no_place_is_looked_up_where_there_is_nothing_to_report(monkeypatch):
     """A place takes a second reading of its document, longer than all checks of it."""
-    asked: list[str] = []
+    located: list[str] = []
     clean = 0
     for example in EXAMPLES:
         with monkeypatch.context() as patch:
-            patch.setattr(Origin, "locate", _counted(asked, example.name))
+            patch.setattr(Origin, "locate", _counted(located, example.name))
             compilation = etcompile.compile([str(example)])
         if compilation.findings:
-            asked.clear()
+            located.clear()
         clean += not compilation.findings
-        assert asked == []
+        assert located == []
     assert clean > len(EXAMPLES) // 2
 
 
-def _counted(asked: list[str], name: str) -> Any:
+def _counted(located: list[str], name: str) -> Any:
     locate = Origin.locate
 
     def counted(self: Origin, path: Any, **options: Any) -> Any:
-        asked.append(name)
+        located.append(name)
         return locate(self, path, **options)
 
     return counted
