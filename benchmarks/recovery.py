@@ -378,7 +378,7 @@ def plot(results: Sequence[Result]) -> str:
 def figures_text(results: Sequence[Result], date: str, kills: int) -> str:
     """The figures as the page has them: medians from the kill to the next step."""
     medians = {
-        (one.way, one.program): statistics.median(found.stepped for found in one.recoveries)
+        (one.way, one.program): statistics.median(each.stepped for each in one.recoveries)
         for one in results
     }
     rows = [
@@ -386,8 +386,8 @@ def figures_text(results: Sequence[Result], date: str, kills: int) -> str:
         for way in dict.fromkeys(one.way for one in results)
     ]
     measured = measured_on(date, max(result.load for result in results))
-    found = short_table(("", *(title for title, *_ in PROGRAMS.values())), rows)
-    return f"{measured} Each median is of {kills} kills.\n\n{found}"
+    summary = short_table(("", *(title for title, *_ in PROGRAMS.values())), rows)
+    return f"{measured} Each median is of {kills} kills.\n\n{summary}"
 
 
 def main() -> None:

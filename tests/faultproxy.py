@@ -196,7 +196,7 @@ class FaultProxy:
     def _next(self, method: str, path: str, authorization: str) -> Fault | None:
         """The fault that this request meets."""
         with self._lock:
-            found = None
+            chosen = None
             for fault in self._faults:
                 if (
                     fault.times
@@ -207,10 +207,10 @@ class FaultProxy:
                     fault.met += 1
                     if fault.met % fault.every == 0:
                         fault.times -= 1
-                        found = fault
+                        chosen = fault
                         break
-            self.seen.append(Seen(method, path, found.kind if found else "", authorization))
-            return found
+            self.seen.append(Seen(method, path, chosen.kind if chosen else "", authorization))
+            return chosen
 
     @staticmethod
     def _answer(client: ssl.SSLSocket, fault: Fault) -> None:

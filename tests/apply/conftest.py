@@ -28,9 +28,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def kubelet(control_plane, namespace) -> Iterator[Kubelet]:
     """Marks Pods of the namespace as running and ready."""
-    found = Kubelet(control_plane, namespace)
-    yield found
-    found.stop()
+    kubelet = Kubelet(control_plane, namespace)
+    yield kubelet
+    kubelet.stop()
 
 
 @pytest.fixture
@@ -168,8 +168,8 @@ def write(tmp_path: Path) -> Callable[..., None]:
 def job(write) -> Callable[..., None]:
     """`job(replicas=2)` writes the job `mnist`, whose key pair is not made unless `ssh`."""
 
-    def spec(**given: Any) -> None:
-        write(training_job(**given))
+    def spec(**fields: Any) -> None:
+        write(training_job(**fields))
 
     return spec
 
@@ -208,8 +208,8 @@ def objects(control_plane, namespace) -> Callable[[], dict[str, dict[str, Any]]]
 def writes(control_plane, namespace) -> Callable[[], list[str]]:
     """What etcompile has written in the namespace: `create pods/mnist-worker-0`, in order."""
 
-    def told() -> list[str]:
-        found = []
+    def read() -> list[str]:
+        requests = []
         for event in control_plane.writes(namespace):
             ref = event["objectRef"]
             if ref.get("subresource") or "etcompile" not in event.get("userAgent", ""):
@@ -217,10 +217,10 @@ def writes(control_plane, namespace) -> Callable[[], list[str]]:
             verb = event["verb"]
             if verb == "patch" and event["responseStatus"]["code"] == 201:
                 verb = "create"
-            found.append(f"{verb} {ref['resource']}/{ref['name']}")
-        return found
+            requests.append(f"{verb} {ref['resource']}/{ref['name']}")
+        return requests
 
-    return told
+    return read
 
 
 class Slow:

@@ -83,9 +83,9 @@ class Kubelet:
     def _run(self) -> None:
         while not self._stop.wait(0.05):
             with contextlib.suppress(urllib.error.URLError, OSError):
-                self._look()
+                self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         root = f"/api/v1/namespaces/{self._namespace}"
         for pod in self._plane.ask("GET", f"{root}/pods")["items"]:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]

@@ -131,7 +131,7 @@ def _await(plane: ControlPlane, namespace: str) -> None:
 def _heeded(plane: ControlPlane, namespace: str, name: str) -> bool:
     path = f"/api/v1/namespaces/{namespace}/configmaps?dryRun=All"
     try:
-        made = plane.ask("POST", path, {"metadata": {"name": name}})
+        created = plane.ask("POST", path, {"metadata": {"name": name}})
     except urllib.error.HTTPError:
         return True
-    return bool(made["metadata"].get("labels"))
+    return bool(created["metadata"].get("labels"))

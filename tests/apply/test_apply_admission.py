@@ -64,11 +64,11 @@ def test_examples_stay_unchanged_where_images_are_always_pulled(
         namespace = admitting_plane.namespace()
         config = admitting_plane.kubeconfig(token="admin-token", namespace=namespace)
         copy_example(example, tmp_path / example.name, namespace)
-        given = (example.name, "--wait", "none", "--set", "s", "--config", "secret=runtime")
-        first = run("apply", *given, KUBECONFIG=str(config))
+        options = (example.name, "--wait", "none", "--set", "s", "--config", "secret=runtime")
+        first = run("apply", *options, KUBECONFIG=str(config))
         assert first.returncode == 0, first.stderr
         writes = len(admitting_plane.writes(namespace))
-        again = run("apply", *given, KUBECONFIG=str(config))
+        again = run("apply", *options, KUBECONFIG=str(config))
         assert (again.returncode, len(admitting_plane.writes(namespace))) == (0, writes), (
             example,
             again.stderr,
@@ -100,8 +100,8 @@ def test_what_a_policy_sets_is_no_difference_and_never_written_back(
     write(spec)
     first = etc("apply", "jobs", "--wait", "none")
     assert first.returncode == 0, first.stderr
-    made = admitting_plane.ask("GET", pod_path(home, "mnist-worker-0"))
-    assert set_to in json.dumps(made["spec"])
+    pod = admitting_plane.ask("GET", pod_path(home, "mnist-worker-0"))
+    assert set_to in json.dumps(pod["spec"])
     same(etc, admitting_plane, home)
 
 
@@ -126,12 +126,12 @@ def test_a_real_change_beside_what_a_policy_sets_is_the_only_one(
     assert [(one["action"], [c["path"] for c in one["changes"]]) for one in steps] == [
         ("conflict", ["metadata.labels[etcompile.dev/role]"])
     ]
-    taken = ("--take-ownership", "etcompile")
-    done = etc("apply", "jobs", "--wait", "none", *taken)
+    flags = ("--take-ownership", "etcompile")
+    done = etc("apply", "jobs", "--wait", "none", *flags)
     assert done.returncode == 0, done.stderr
-    made = admitting_plane.ask("GET", path)
-    assert made["spec"]["containers"][0]["image"].startswith("mirror.example.com/")
-    assert made["metadata"]["labels"]["etcompile.dev/role"] == "worker"
+    pod = admitting_plane.ask("GET", path)
+    assert pod["spec"]["containers"][0]["image"].startswith("mirror.example.com/")
+    assert pod["metadata"]["labels"]["etcompile.dev/role"] == "worker"
     same(etc, admitting_plane, home)
 
 

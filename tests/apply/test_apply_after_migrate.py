@@ -27,11 +27,11 @@ def test_the_steps_offer_etcompile_itself_and_it_takes_over_without_a_restart(
     for value in yaml.safe_load_all(run("render", "jobs").stdout) if there else ():
         # As its operator makes them: in its own name, and without our labels.
         labels = value["metadata"].get("labels") or {}
-        kept = {key: one for key, one in labels.items() if "etcompile" not in f"{key}{one}"}
-        value["metadata"]["labels"] = kept
+        preserved = {key: one for key, one in labels.items() if "etcompile" not in f"{key}{one}"}
+        value["metadata"]["labels"] = preserved
         path = f"/api/v1/namespaces/{namespace}/{PLURALS[value['kind']]}?fieldManager=et-operator"
-        made = control_plane.ask("POST", path, value)
-        live.append({"apiVersion": "v1", "kind": value["kind"], **made})
+        created = control_plane.ask("POST", path, value)
+        live.append({"apiVersion": "v1", "kind": value["kind"], **created})
     before = {name: one["metadata"]["uid"] for name, one in objects().items()}
     dump = {"apiVersion": "v1", "kind": "List", "items": [
         {**document, "status": {"phase": "Running" if there else "Pending"}}, *live]}  # fmt: skip

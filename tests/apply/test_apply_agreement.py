@@ -157,7 +157,7 @@ class World(Struct):
 
     def writes(self) -> set[tuple[str, str, str, str]]:
         """What etcompile has written, apart from inventories."""
-        found = set()
+        writes = set()
         for event in self.plane.writes(self.namespace):
             ref = event["objectRef"]
             if "etcompile" not in event.get("userAgent", "") or ref.get("subresource"):
@@ -166,8 +166,8 @@ class World(Struct):
                 continue
             is_new = event["responseStatus"]["code"] == 201
             verb = "create" if event["verb"] == "patch" and is_new else event["verb"]
-            found.add((verb, ref["resource"], ref["name"], event["auditID"]))
-        return found
+            writes.add((verb, ref["resource"], ref["name"], event["auditID"]))
+        return writes
 
 
 def random_job(dice: random.Random) -> dict[str, Any]:
@@ -194,8 +194,8 @@ def random_job(dice: random.Random) -> dict[str, Any]:
 
 def edited(dice: random.Random, job: dict[str, Any]) -> dict[str, Any]:
     """The job after somebody has edited its file."""
-    made = copy.deepcopy(job)
-    spec = made["spec"]
+    document = copy.deepcopy(job)
+    spec = document["spec"]
     roles = spec.get("pytorchReplicaSpecs") or spec["etReplicaSpecs"]
     name, role = dice.choice([*roles.items()])
     container = role["template"]["spec"]["containers"][0]
@@ -212,7 +212,7 @@ def edited(dice: random.Random, job: dict[str, Any]) -> dict[str, Any]:
             container["resources"] = {"limits": {"cpu": 3}}
         case _:
             pass
-    return made
+    return document
 
 
 def drift(dice: random.Random, world: World) -> None:
@@ -311,8 +311,8 @@ def agree(world: World, file: str, options: tuple[str, ...]) -> None:
     assert acting(shown) == steps, tried.stderr
     assert world.writes() == before
     unchanged_is_true(world, file, options, plan)
-    given = ("--wait", "none", "--drain", "0", "--yes", "--timeout", "60s", *options)
-    done = world.etcompile("apply", file, *given)
+    flags = ("--wait", "none", "--drain", "0", "--yes", "--timeout", "60s", *options)
+    done = world.etcompile("apply", file, *flags)
     words = f"{options}\n{steps}\n{tried.stderr}\n{done.stdout}\n{done.stderr}"
     assert done.exit_code == tried.exit_code, words
     new = {one[:3] for one in world.writes() - before}
@@ -349,15 +349,15 @@ def unchanged_is_true(
             if label := (live["metadata"].get("labels") or {}).get(part):
                 value["metadata"].setdefault("labels", {})[part] = label
             try:
-                told = cluster.server_side_apply(value, force=True, dry_run=True)
+                answer = cluster.server_side_apply(value, force=True, dry_run=True)
             except ClusterError:
-                told = {}
-            if plain(told) == plain(live):
+                answer = {}
+            if plain(answer) == plain(live):
                 continue
             other = {**value["metadata"], "generateName": f"{name}-"}
             other.pop("name")
-            made = plain(cluster.create({**value, "metadata": other}, dry_run=True))
-            lost = [*missing(made, plain(live), plain(value))]
+            created = plain(cluster.create({**value, "metadata": other}, dry_run=True))
+            lost = [*missing(created, plain(live), plain(value))]
             assert not lost, f"{kind} {name}: {lost}"
 
 
@@ -373,16 +373,16 @@ def plain(value: dict[str, Any]) -> dict[str, Any]:
     return {**about, **rest}
 
 
-def missing(made: Any, live: Any, declared: Any, path: str = "") -> Iterator[str]:
+def missing(created: Any, live: Any, declared: Any, path: str = "") -> Iterator[str]:
     """What is neither declared as it is there nor would be made so, but for generated names."""
-    if isinstance(made, dict) and isinstance(live, dict):
+    if isinstance(created, dict) and isinstance(live, dict):
         said = declared if isinstance(declared, dict) else {}
-        for key, value in made.items():
+        for key, value in created.items():
             if key not in ("clusterIP", "clusterIPs", "name", "volumes", "volumeMounts"):
                 yield from missing(value, live.get(key), said.get(key), f"{path}.{key}")
-    elif isinstance(made, list) and isinstance(live, list) and len(made) == len(live):
-        said = declared if isinstance(declared, list) and len(declared) == len(made) else made
-        for number, (one, other) in enumerate(zip(made, live, strict=True)):
+    elif isinstance(created, list) and isinstance(live, list) and len(created) == len(live):
+        said = declared if isinstance(declared, list) and len(declared) == len(created) else created
+        for number, (one, other) in enumerate(zip(created, live, strict=True)):
             yield from missing(one, other, said[number], f"{path}[{number}]")
-    elif live not in (made, declared):
-        yield f"{path} is {live}, and would be {made}"
+    elif live not in (created, declared):
+        yield f"{path} is {live}, and would be {created}"

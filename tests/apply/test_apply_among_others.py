@@ -73,26 +73,26 @@ class Job:
         """The job as its file has it."""
         match self.kind:
             case "TrainingJob":
-                found = training_job(self.name, replicas=self.replicas)
-                replica = found["spec"]["etReplicaSpecs"]["worker"]
+                job = training_job(self.name, replicas=self.replicas)
+                replica = job["spec"]["etReplicaSpecs"]["worker"]
             case "PyTorchJob":
-                found = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": self.replicas})
-                replica = found["spec"]["pytorchReplicaSpecs"]["Worker"]
+                job = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": self.replicas})
+                replica = job["spec"]["pytorchReplicaSpecs"]["Worker"]
             case "TFJob":
-                found = kubeflow_job("TFJob", {"Chief": 1, "Worker": self.replicas})
-                replica = found["spec"]["tfReplicaSpecs"]["Worker"]
+                job = kubeflow_job("TFJob", {"Chief": 1, "Worker": self.replicas})
+                replica = job["spec"]["tfReplicaSpecs"]["Worker"]
             case "MPIJob":
-                found = mpi_job()
-                replica = found["spec"]["mpiReplicaSpecs"]["Worker"]
+                job = mpi_job()
+                replica = job["spec"]["mpiReplicaSpecs"]["Worker"]
                 replica["replicas"] = self.replicas
             case _:
-                found = elastic_job({"worker": self.replicas})
-                replica = found["spec"]["replicaSpecs"]["worker"]
+                job = elastic_job({"worker": self.replicas})
+                replica = job["spec"]["replicaSpecs"]["worker"]
         main = replica["template"]["spec"]["containers"][0]
         main["image"] = self.image
         main["env"] = [{"name": "TRAIN", "value": " ".join(self.command)}]
-        found["metadata"] = {"name": self.name, "namespace": self.namespace}
-        return found
+        job["metadata"] = {"name": self.name, "namespace": self.namespace}
+        return job
 
 
 class Life:
@@ -138,10 +138,10 @@ class Life:
 
     def _create(self, namespace: str, kind: str, value: dict[str, Any], manager: str) -> Any:
         path = PATHS[kind].format(namespace)
-        made = self.plane.ask("POST", f"{path}?fieldManager={manager}", value)
-        key = (namespace, kind, made["metadata"]["name"])
-        self.foreign[key] = made["metadata"]["resourceVersion"]
-        return made
+        created = self.plane.ask("POST", f"{path}?fieldManager={manager}", value)
+        key = (namespace, kind, created["metadata"]["name"])
+        self.foreign[key] = created["metadata"]["resourceVersion"]
+        return created
 
     def _settle(self, namespace: str) -> None:
         """Fills a namespace with objects of kubectl, Helm, another ApplySet, and controllers."""
@@ -332,7 +332,7 @@ class Life:
         self.write()
         before = {key: self._written(one) for key, one in self.ours().items()}
         done = self.apply()
-        assert done.returncode == 4, self.told(done)
+        assert done.returncode == 4, self.describe(done)
         after = {key: self._written(one) for key, one in self.ours().items()}
         assert before == after, "something was written although it was refused"
         del self.jobs[name]
@@ -342,16 +342,16 @@ class Life:
     def _written(self, value: dict[str, Any]) -> Any:
         """When somebody has written an object last, its kubelet apart."""
         entries = value["metadata"].get("managedFields") or ()
-        own = [one for one in entries if one.get("subresource") != "status"]
-        return value["metadata"]["uid"], [(one["manager"], one.get("time")) for one in own]
+        spec_entries = [one for one in entries if one.get("subresource") != "status"]
+        return value["metadata"]["uid"], [(one["manager"], one.get("time")) for one in spec_entries]
 
     def set_free(self) -> None:
         """A job with everything, deleted by name and declared again."""
         job = self.some()
         done = self.etcompile("delete", "--job", job.name, "-n", job.namespace)
-        assert done.returncode in (0, 7), self.told(done)
+        assert done.returncode in (0, 7), self.describe(done)
         left = [key for key in self.ours() if self._of(key, job)]
-        assert not left, f"left over by delete: {left}\n{self.told(done)}"
+        assert not left, f"left over by delete: {left}\n{self.describe(done)}"
         for key in [key for key in self.edited if key in self.foreign and self._of(key, job)]:
             # What an edit has left of it has the name that the job needs again.
             self.plane.ask("DELETE", f"{PATHS[key[1]].format(key[0])}/{key[2]}")
@@ -367,7 +367,7 @@ class Life:
         job = self.some()
         done = self.etcompile("restart", job.name, "-n", job.namespace, "--wait", "none")
         # 7: it has not been applied yet, or not here.
-        assert done.returncode in (0, 7), self.told(done)
+        assert done.returncode in (0, 7), self.describe(done)
         self.note(f"restart {job.name}: {done.returncode}")
 
     # ---- etcompile -----------------------------------------------------------------------------
@@ -446,31 +446,31 @@ class Life:
         }
 
     def ours(self) -> dict[Key, dict[str, Any]]:
-        found = self.everything()
-        self.disown(found)
-        return {key: one for key, one in found.items() if key not in self.foreign}
+        live = self.everything()
+        self.disown(live)
+        return {key: one for key, one in live.items() if key not in self.foreign}
 
-    def disown(self, found: dict[Key, dict[str, Any]]) -> None:
+    def disown(self, live: dict[Key, dict[str, Any]]) -> None:
         """What is left of a ConfigMap that somebody edited is theirs, once its job is gone."""
         for key in {*self.edited} - {*self.foreign}:
-            if key in found and not found[key]["metadata"].get("labels"):
-                assert found[key]["data"].items() <= self.edited[key].items(), found[key]
-                self.foreign[key] = found[key]["metadata"]["resourceVersion"]
+            if key in live and not live[key]["metadata"].get("labels"):
+                assert live[key]["data"].items() <= self.edited[key].items(), live[key]
+                self.foreign[key] = live[key]["metadata"]["resourceVersion"]
 
     def check(self) -> None:
         """Nothing foreign touched, nothing of ours left over, and the rest equals the files."""
         done = self.apply()
-        assert done.returncode == 0, self.told(done)
-        found = self.everything()
+        assert done.returncode == 0, self.describe(done)
+        live = self.everything()
         touched = {
-            key: "gone" if key not in found else "changed"
+            key: "gone" if key not in live else "changed"
             for key, version in self.foreign.items()
-            if key not in found or found[key]["metadata"]["resourceVersion"] != version
+            if key not in live or live[key]["metadata"]["resourceVersion"] != version
         }
-        assert not touched, f"not ours, and touched: {touched}\n{self.told(done)}"
+        assert not touched, f"not ours, and touched: {touched}\n{self.describe(done)}"
         wanted = self.wanted()
-        self.disown(found)
-        ours = {key for key in found if key not in self.foreign}
+        self.disown(live)
+        ours = {key for key in live if key not in self.foreign}
         parents = {
             (job.namespace, "ConfigMap", f"etcompile-{job.name}") for job in self.jobs.values()
         }
@@ -482,15 +482,15 @@ class Life:
                     for job in self.jobs.values())
         }  # fmt: skip
         left = ours - {*wanted} - parents - pairs
-        assert not left, f"left over: {sorted(left)}\n{self.told(done)}"
+        assert not left, f"left over: {sorted(left)}\n{self.describe(done)}"
         for key, value in wanted.items():
-            assert key in found, f"missing: {key}\n{self.told(done)}"
+            assert key in live, f"missing: {key}\n{self.describe(done)}"
             parts = {part: one for part, one in value.items() if part not in _UNTOLD}
-            wrong = [*differing(parts, found[key], "")]
-            assert not wrong, f"{key} is not as in the files: {wrong}\n{self.told(done)}"
+            wrong = [*differing(parts, live[key], "")]
+            assert not wrong, f"{key} is not as in the files: {wrong}\n{self.describe(done)}"
         for key, uid in self.notes.items():
-            if key in found and found[key]["metadata"]["uid"] == uid:
-                notes = found[key]["metadata"].get("annotations") or {}
+            if key in live and live[key]["metadata"]["uid"] == uid:
+                notes = live[key]["metadata"].get("annotations") or {}
                 assert notes.get("their.example.com/note") == "keep", f"a note is lost: {key}"
         diff = self.etcompile("diff", "jobs", "--prune")
         assert diff.returncode == 0, f"diff finds more: {diff.stdout}{diff.stderr}"
@@ -506,17 +506,17 @@ class Life:
     def end(self) -> None:
         """All jobs are deleted: only other people's objects are left."""
         done = self.etcompile("delete", "jobs")
-        assert done.returncode == 0, self.told(done)
-        assert not self.ours(), f"left over at the end: {[*self.ours()]}\n{self.told(done)}"
-        found = self.everything()
-        assert {key: found[key]["metadata"]["resourceVersion"] for key in self.foreign} == (
+        assert done.returncode == 0, self.describe(done)
+        assert not self.ours(), f"left over at the end: {[*self.ours()]}\n{self.describe(done)}"
+        live = self.everything()
+        assert {key: live[key]["metadata"]["resourceVersion"] for key in self.foreign} == (
             self.foreign
         )
 
     def note(self, what: str) -> None:
         self.log.append(what)
 
-    def told(self, done: subprocess.CompletedProcess[str]) -> str:
+    def describe(self, done: subprocess.CompletedProcess[str]) -> str:
         return f"exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
@@ -572,8 +572,8 @@ def test_random_lives_touch_nothing_foreign_and_leave_nothing_over(control_plane
         try:
             live(life)
         except AssertionError as error:
-            told = "\n  ".join(life.log)
-            pytest.fail(f"ETCOMPILE_LIVES_SEED={seed}:\n  {told}\n{error}")
+            log = "\n  ".join(life.log)
+            pytest.fail(f"ETCOMPILE_LIVES_SEED={seed}:\n  {log}\n{error}")
         finally:
             life.close()
         if time.monotonic() >= end:

@@ -38,13 +38,13 @@ def pause(process):
 
 
 def lease(objects):
-    found = objects().get(PARENT)
-    text = found and (found["metadata"].get("annotations") or {}).get(LEASE)
+    parent = objects().get(PARENT)
+    text = parent and (parent["metadata"].get("annotations") or {}).get(LEASE)
     return json.loads(text) if text else None
 
 
-def changed(**given):
-    document = training_job(**given)
+def changed(**fields):
+    document = training_job(**fields)
     worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
     worker["containers"][0]["workingDir"] = "/data"
     return document
@@ -99,9 +99,9 @@ def test_of_two_fresh_starts_one_gang_is_left(run, start, write, kubelet, object
     write(changed(replicas=3))
     words = ("apply", "jobs", "--run", "auto", "--prune")
     both = [start(*words), start(*words)]
-    told = [one.communicate(timeout=90) for one in both]
+    outputs = [one.communicate(timeout=90) for one in both]
     codes = sorted(one.returncode for one in both)
-    assert codes in ([0, 0], [0, 4]), told
+    assert codes in ([0, 0], [0, 4]), outputs
     pods = [name for name in objects() if name.startswith("Pod/")]
     assert len(pods) == 4, pods
     assert lease(objects) is None
@@ -110,12 +110,12 @@ def test_of_two_fresh_starts_one_gang_is_left(run, start, write, kubelet, object
 def test_of_many_first_applies_of_a_job_one_writes(start, job, kubelet, objects, writes):
     job(replicas=3)
     all_of_them = [start("apply", "jobs", "--wait", "none") for _ in range(4)]
-    told = [one.communicate(timeout=90) for one in all_of_them]
+    outputs = [one.communicate(timeout=90) for one in all_of_them]
     codes = [one.returncode for one in all_of_them]
-    assert 0 in codes, told
-    assert set(codes) <= {0, 4}, told
-    made = [one for one in writes() if one.startswith("create pods/")]
-    assert len(made) == len(set(made)) == 4
+    assert 0 in codes, outputs
+    assert set(codes) <= {0, 4}, outputs
+    created = [one for one in writes() if one.startswith("create pods/")]
+    assert len(created) == len(set(created)) == 4
 
 
 def test_several_jobs_are_changed_all_or_none(under_way, run, write, objects):

@@ -6,9 +6,9 @@ from apply.policies import deny
 from specs import training_job
 
 
-def changed(**given):
+def changed(**fields):
     """The job with another working directory, which no live Pod can take."""
-    document = training_job(**given)
+    document = training_job(**fields)
     worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
     worker["containers"][0]["workingDir"] = "/data"
     return document

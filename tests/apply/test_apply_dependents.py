@@ -43,9 +43,9 @@ class Launcher:
             "controller": True,
             "blockOwnerDeletion": True,
         }
-        own = {"name": self.name, "ownerReferences": [owner]}
+        metadata = {"name": self.name, "ownerReferences": [owner]}
         spec = {**template["spec"], "nodeName": "node-a", "serviceAccountName": "default"}
-        pod = {"metadata": {**template["metadata"], **own}, "spec": spec}
+        pod = {"metadata": {**template["metadata"], **metadata}, "spec": spec}
         manager = "?fieldManager=kube-controller-manager"
         plane.ask("POST", self._pods + manager, pod)
 

@@ -54,9 +54,9 @@ def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
     ask("PATCH", "persistentvolumeclaims/checkpoints", {"metadata": {"finalizers": None}}, MERGE)
     done = run("apply", "jobs", "--replace-data", "checkpoints", "--wait", "none")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = ask("GET", "persistentvolumeclaims/checkpoints")
-    assert found["metadata"]["uid"] != uid
-    assert found["spec"]["accessModes"] == ["ReadWriteMany"]
+    replaced = ask("GET", "persistentvolumeclaims/checkpoints")
+    assert replaced["metadata"]["uid"] != uid
+    assert replaced["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
 def test_an_access_mode_that_is_taken_away_is_a_difference(run, write, writes):
@@ -128,9 +128,9 @@ def test_a_map_that_was_taken_over_is_told_and_keeps_what_others_wrote(
     assert refused.returncode == 4
     assert "ConfigMap mnist-config: kubectl-create made it" in refused.stderr
     assert writes() == []
-    taken = run("apply", "jobs", "--adopt")
-    assert taken.returncode == 0, taken.stdout + taken.stderr
-    assert "adopted" in taken.stdout
+    adopted = run("apply", "jobs", "--adopt")
+    assert adopted.returncode == 0, adopted.stdout + adopted.stderr
+    assert "adopted" in adopted.stdout
     gone = run("delete", "jobs")
     assert gone.returncode == 0, gone.stdout + gone.stderr
     assert "mnist-config  released: it also holds data.notes of kubectl-create" in gone.stdout
@@ -380,7 +380,7 @@ def test_a_copy_that_somebody_made_with_all_labels_is_nobodys_but_theirs(
     assert run("apply", "jobs").returncode == 0
     labels = ask("GET", "pods/mnist-launcher")["metadata"]["labels"]
     exposed = {"metadata": {"name": "board", "labels": labels}, "spec": {"ports": [{"port": 80}]}}
-    made = ask("POST", "services", exposed, manager="kubectl-expose")
+    created = ask("POST", "services", exposed, manager="kubectl-expose")
     config = ask("GET", "configmaps/mnist-config")
     metadata = {"name": "mnist-saved", "labels": config["metadata"]["labels"]}
     ask("POST", "configmaps", {"metadata": metadata, "data": config["data"]})
@@ -389,15 +389,15 @@ def test_a_copy_that_somebody_made_with_all_labels_is_nobodys_but_theirs(
         (tmp_path / "jobs" / "job.yaml").unlink()
     done = run(*command)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = objects()
+    live = objects()
     assert (
-        found["Service/board"]["metadata"]["resourceVersion"]
-        == (made["metadata"]["resourceVersion"])
+        live["Service/board"]["metadata"]["resourceVersion"]
+        == (created["metadata"]["resourceVersion"])
     )
-    assert "ConfigMap/mnist-saved" in found
+    assert "ConfigMap/mnist-saved" in live
     if command[0] == "delete":
         assert "board (kubectl-expose made it, with labels of the job)" in done.stderr
-    assert "ConfigMap/mnist-config" not in found or command[0] == "apply"
+    assert "ConfigMap/mnist-config" not in live or command[0] == "apply"
 
 
 def test_a_copy_that_has_the_name_of_an_object_to_come_is_not_taken_over(run, write, ask, writes):

@@ -30,14 +30,14 @@ def test_every_third_write_fails_and_nothing_is_doubled(
     done = run("apply", "jobs", KUBECONFIG=str(through))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "trying again in" in done.stdout
-    made = [
+    created = [
         (event["objectRef"]["resource"], event["objectRef"]["name"])
         for event in control_plane.writes(namespace)
         if event["verb"] in ("create", "patch") and not event["objectRef"].get("subresource")
     ]
     # The inventory is written twice: to take the lease of the job, and to give it away.
-    made.remove(("configmaps", "etcompile-mnist"))
-    assert len(made) == len(set(made))
+    created.remove(("configmaps", "etcompile-mnist"))
+    assert len(created) == len(set(created))
     before = len(control_plane.writes(namespace))
     assert run("apply", "jobs").returncode == 0
     assert len(control_plane.writes(namespace)) == before
@@ -143,12 +143,12 @@ def test_a_server_that_does_not_answer_is_exit_6_and_the_next_run_goes_on(
     assert "not done:" in done.stdout
     again = run("apply", "jobs")
     assert again.returncode == 0
-    made = [
+    created = [
         (event["objectRef"]["resource"], event["objectRef"]["name"])
         for event in control_plane.writes(namespace)
         if event["responseStatus"]["code"] == 201
     ]
-    assert len(made) == len(set(made))
+    assert len(created) == len(set(created))
 
 
 def test_watch_that_has_gone_silent_does_not_decide(run, job, kubelet, proxy, through):

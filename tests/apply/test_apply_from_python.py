@@ -16,8 +16,8 @@ PAGE = Path(__file__).parents[2] / "docs/python.md"
 
 @pytest.fixture
 def cluster(kubeconfig):
-    with operations.connect(kubeconfig=kubeconfig) as found:
-        yield found
+    with operations.connect(kubeconfig=kubeconfig) as connected:
+        yield connected
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def pod(control_plane, namespace):
     return Pod()
 
 
-def told(started: Any, words: str) -> None:
+def wait_for_output(started: Any, words: str) -> None:
     for line in started.stdout:
         if words in line:
             return
@@ -49,7 +49,7 @@ def test_a_pod_that_has_lost_its_label_is_waited_for(run, start, write, kubelet,
     write(changed(workingDir="/data"))
     old = pod.uid()
     started = start("apply", "jobs", "--replace", "--take-ownership", "*")
-    told(started, "mnist-worker-0  deleting")
+    wait_for_output(started, "mnist-worker-0  deleting")
     threading.Event().wait(1.0)
     assert started.poll() is None
     assert pod.uid() == old
@@ -77,7 +77,7 @@ def test_a_pod_of_helm_that_is_being_deleted_is_waited_for(
     control_plane.ask("DELETE", f"{pod.path}?gracePeriodSeconds=0")
     write(changed())
     started = start("apply", "jobs")
-    told(started, "mnist-worker-0  waiting")
+    wait_for_output(started, "mnist-worker-0  waiting")
     threading.Event().wait(1.5)
     assert started.poll() is None
     assert pod.uid() == old

@@ -10,16 +10,16 @@ from specs import training_job
 MERGE = "application/merge-patch+json"
 
 
-def rules(*given, kind="IgnoreDifferences"):
+def rules(*entries, kind="IgnoreDifferences"):
     """A document with rules."""
-    own = {"apiVersion": "etcompile.dev/v1", "kind": kind, "ignoreDifferences": list(given)}
+    document = {"apiVersion": "etcompile.dev/v1", "kind": kind, "ignoreDifferences": list(entries)}
     application = {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
         "metadata": {"name": "ml"},
-        "spec": {"ignoreDifferences": list(given)},
+        "spec": {"ignoreDifferences": list(entries)},
     }
-    return yaml.safe_dump(application if kind == "Application" else own)
+    return yaml.safe_dump(application if kind == "Application" else document)
 
 
 IMAGE = '.spec.containers[] | select(.name == "main").image'
@@ -51,9 +51,9 @@ def test_a_field_that_is_ignored_is_no_difference_and_is_not_written_back(
     control_plane.ask("PATCH", f"{path}?fieldManager=kubectl-edit", labels, MERGE)
     done = run("apply", "jobs", *options, "--take-ownership", "kubectl-edit")
     assert done.returncode == 0, done.stderr
-    made = objects()["Pod/mnist-worker-0"]
-    assert made["spec"]["containers"][0]["image"] == "mirror.example.com/x:9"
-    assert made["metadata"]["labels"]["etcompile.dev/role"] == "worker"
+    pod = objects()["Pod/mnist-worker-0"]
+    assert pod["spec"]["containers"][0]["image"] == "mirror.example.com/x:9"
+    assert pod["metadata"]["labels"]["etcompile.dev/role"] == "worker"
 
 
 def test_a_field_is_ignored_between_two_revisions_too(run, write, tmp_path):
@@ -73,7 +73,7 @@ def test_a_field_is_ignored_between_two_revisions_too(run, write, tmp_path):
             },
         )
     )
-    told = run("diff", "jobs", "--against", "out", "--output", "json")
+    diff = run("diff", "jobs", "--against", "out", "--output", "json")
     ours = run(
         *("diff", "jobs", "--against", "out", "--output", "json"),
         *("--config", "ignore-differences=ignore.yaml"),
@@ -84,7 +84,7 @@ def test_a_field_is_ignored_between_two_revisions_too(run, write, tmp_path):
             for step in json.loads(done.stdout)["steps"]
             for change in step.get("changes", ())
         }
-        for done in (told, ours)
+        for done in (diff, ours)
     ]
     assert "spec.containers[main].image" in changed[0]
     assert "spec.containers[main].image" not in changed[1]

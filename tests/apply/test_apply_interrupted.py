@@ -10,25 +10,25 @@ import pytest
 from faultproxy import WRITE
 from specs import scale_in, training_job
 
-OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
+SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
 
 
 def state(objects):
     """What a namespace holds, without what differs from run to run."""
-    found = {}
+    states = {}
     for name, value in objects().items():
         if name.startswith("Secret/"):
-            found[name] = sorted(value["data"])
+            states[name] = sorted(value["data"])
             continue
-        metadata = {key: one for key, one in value["metadata"].items() if key not in OWN}
+        metadata = {key: one for key, one in value["metadata"].items() if key not in SERVER_FIELDS}
         metadata.pop("namespace")
         rest = {key: one for key, one in value.items() if key not in ("metadata", "status")}
         if name.startswith("Service/"):
             rest["spec"] = {
                 key: one for key, one in rest["spec"].items() if not key.startswith("clusterIP")
             }
-        found[name] = [metadata, rest]
-    return found
+        states[name] = [metadata, rest]
+    return states
 
 
 @pytest.fixture(scope="module")
@@ -61,19 +61,19 @@ def test_a_rollout_killed_at_any_point_is_finished_by_the_next(
         started.wait()
     again = run("apply", "jobs")
     assert again.returncode == 0, again.stdout + again.stderr
-    found = json.loads(
+    result = json.loads(
         json.dumps(state(objects)).replace(namespace, "NS").replace(str(tmp_path), "FOLDER")
     )
     # The parent's id is a digest of its namespace.
-    found = json.loads(_without_ids(json.dumps(found)))
-    expected = clean.setdefault("state", found)
-    assert found == expected
-    made = [
+    result = json.loads(_without_ids(json.dumps(result)))
+    expected = clean.setdefault("state", result)
+    assert result == expected
+    created = [
         (event["objectRef"]["resource"], event["objectRef"]["name"])
         for event in control_plane.writes(namespace)
         if event["responseStatus"]["code"] == 201
     ]
-    assert len(made) == len(set(made))
+    assert len(created) == len(set(created))
 
 
 def _without_ids(text: str) -> str:
@@ -131,16 +131,16 @@ def test_an_interrupted_rollout_says_what_is_done_and_goes_on_next_time(
     job(replicas=2)
     kubelet.let("mnist-worker-1", None)
     started = start("apply", "jobs")
-    told = []
+    lines = []
     for line in started.stdout:
-        told.append(line)
+        lines.append(line)
         if "mnist-worker-1  waiting" in line:
             break
     started.send_signal(number)
     out, _ = started.communicate(timeout=20)
-    told += out.splitlines(keepends=True)
+    lines += out.splitlines(keepends=True)
     assert started.returncode == 130
-    text = "".join(told)
+    text = "".join(lines)
     assert "interrupted: run the command again to continue" in text
     assert "done: 8 created" in text
     assert "not ready:\n  Pod mnist-worker-1: not scheduled yet" in text
@@ -160,8 +160,8 @@ def test_a_rollout_that_is_interrupted_while_it_writes_finishes_the_requests_und
     out, _ = started.communicate(timeout=30)
     assert started.returncode == 130
     count = int(out.split("done: ")[1].split()[0])
-    made = [name for name in objects() if "etcompile-mnist" not in name]
-    assert len(made) == count
+    created = [name for name in objects() if "etcompile-mnist" not in name]
+    assert len(created) == count
     assert "not done:" in out
 
 

@@ -28,9 +28,9 @@ def test_the_parent_says_what_kubectl_wants_to_read(
     (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     job(replicas=1)
     run("apply", "jobs")
-    found = objects()
+    live = objects()
     id_ = applyset_id(parent("mnist", namespace))
-    metadata = found["ConfigMap/etcompile-mnist"]["metadata"]
+    metadata = live["ConfigMap/etcompile-mnist"]["metadata"]
     assert metadata["labels"]["applyset.kubernetes.io/id"] == id_
     source = metadata["annotations"].pop("etcompile.dev/set-source")
     assert source == "team/jobs"
@@ -42,10 +42,10 @@ def test_the_parent_says_what_kubectl_wants_to_read(
     }
     members = {
         name
-        for name, one in found.items()
+        for name, one in live.items()
         if (one["metadata"].get("labels") or {}).get(PART_OF) == id_
     }
-    assert members == found.keys() - {"ConfigMap/etcompile-mnist", "Secret/mnist"}
+    assert members == live.keys() - {"ConfigMap/etcompile-mnist", "Secret/mnist"}
 
 
 def test_prune_removes_exactly_what_left_the_files(
@@ -216,8 +216,8 @@ def test_kubectl_reads_our_set_takes_it_over_and_gives_it_back(
     assert refused.returncode != 0
     assert "etcompile" in refused.stderr  # it reads whose set it is
     tooling = "applyset.kubernetes.io/tooling=kubectl/v1.34.4"
-    given = kubectl("annotate", "--overwrite", "configmap", "etcompile-mnist", tooling)
-    assert given.returncode == 0, given.stderr
+    annotated = kubectl("annotate", "--overwrite", "configmap", "etcompile-mnist", tooling)
+    assert annotated.returncode == 0, annotated.stderr
     # The same manifests conflict with their own defaults when kubectl sends them.
     done = kubectl(*apply, "--force-conflicts", "-f", "rendered.yaml")
     assert done.returncode == 0, done.stderr

@@ -21,17 +21,17 @@ def test_the_pair_is_one_that_openssh_reads(run, job, kubelet, objects, require,
     secret = objects()["Secret/mnist"]
     assert secret["immutable"] is True
     assert secret["type"] == "Opaque"
-    found = data(objects)
-    assert found.keys() == {"id_rsa", "id_rsa.pub", "config"}
+    files = data(objects)
+    assert files.keys() == {"id_rsa", "id_rsa.pub", "config"}
     key = tmp_path / "key"
     key.touch(mode=0o600)
-    key.write_bytes(found["id_rsa"])
+    key.write_bytes(files["id_rsa"])
     public = subprocess.run(
         [ssh_keygen, "-y", "-f", key], capture_output=True, text=True, check=True
     ).stdout
-    assert public.split()[:2] == found["id_rsa.pub"].decode().split()[:2]
+    assert public.split()[:2] == files["id_rsa.pub"].decode().split()[:2]
     assert public.startswith("ssh-ed25519 ")
-    assert b"StrictHostKeyChecking no" in found["config"]
+    assert b"StrictHostKeyChecking no" in files["config"]
 
 
 def test_mpi_jobs_get_the_keys_that_their_secret_type_demands(

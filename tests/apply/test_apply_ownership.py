@@ -218,8 +218,8 @@ def test_a_job_of_another_repository_is_left_alone_until_it_is_adopted(
     assert again.returncode == 0, again.stdout + again.stderr
     if not any(second):
         return
-    taken = run("apply", b, "--adopt")
-    assert taken.returncode == 0, taken.stdout + taken.stderr
+    adopted = run("apply", b, "--adopt")
+    assert adopted.returncode == 0, adopted.stdout + adopted.stderr
     assert run("apply", b).returncode == 0
     assert run("apply", a).returncode == 4
 

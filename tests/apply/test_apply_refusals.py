@@ -77,11 +77,11 @@ def test_ownership_is_taken_from_the_manager_that_is_named_and_from_no_other(
     assert run("apply", "jobs", "--take-ownership", "others").returncode == 4
     done = run("apply", "jobs", "--take-ownership", "theirs")
     assert done.returncode == 0, done.stderr
-    found = config_map("GET")
-    assert found["data"] == {"hosts": "ours again"}
+    live = config_map("GET")
+    assert live["data"] == {"hosts": "ours again"}
     owners = {
         entry["manager"]
-        for entry in found["metadata"]["managedFields"]
+        for entry in live["metadata"]["managedFields"]
         if "hosts" in json.dumps(entry["fieldsV1"])
     }
     assert owners == {"etcompile"}
@@ -141,9 +141,9 @@ def test_an_object_of_kubectl_is_adopted_with_what_it_owned(
     done = run("apply", "jobs", "--adopt")
     assert done.returncode == 0, done.stderr
     assert "adopted" in done.stdout
-    found = config_map("GET")
-    assert found["data"] == {"hosts": "ours", "new": "2"}
-    managers = {entry["manager"] for entry in found["metadata"]["managedFields"]}
+    live = config_map("GET")
+    assert live["data"] == {"hosts": "ours", "new": "2"}
+    managers = {entry["manager"] for entry in live["metadata"]["managedFields"]}
     assert managers == {"etcompile"}
 
 
@@ -179,8 +179,10 @@ def test_replace_deletes_that_very_pod_waits_and_makes_it_anew(
     write(changed(workingDir="/data"))
     done = run("apply", "jobs", "--replace")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = writes()[before:]
-    assert found.index("delete pods/mnist-worker-0") < found.index("create pods/mnist-worker-0")
+    requests = writes()[before:]
+    assert requests.index("delete pods/mnist-worker-0") < requests.index(
+        "create pods/mnist-worker-0"
+    )
     deleted = next(
         event
         for event in control_plane.writes(namespace)

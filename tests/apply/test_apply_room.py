@@ -45,14 +45,14 @@ class Quota:
 @pytest.fixture
 def quota(control_plane, namespace) -> Iterator[Callable[[int], Quota]]:
     """`quota(3)` allows three Pods in the namespace."""
-    made: list[Quota] = []
+    quotas: list[Quota] = []
 
     def make(pods: int) -> Quota:
-        made.append(Quota(control_plane, namespace, pods))
-        return made[-1]
+        quotas.append(Quota(control_plane, namespace, pods))
+        return quotas[-1]
 
     yield make
-    for one in made:
+    for one in quotas:
         one.stop()
 
 
@@ -69,8 +69,8 @@ def test_the_old_run_goes_first_where_the_quota_has_no_room_for_both(
     job(replicas=2)
     assert run("apply", "jobs", "--run", "a").returncode == 0
     quota(3)
-    told = run("diff", "jobs", "--run", "b", "--prune")
-    assert "it goes first: the quota small has 0 pods left, and 3 are needed" in told.stdout
+    diff = run("diff", "jobs", "--run", "b", "--prune")
+    assert "it goes first: the quota small has 0 pods left, and 3 are needed" in diff.stdout
     steps = json.loads(run("diff", "jobs", "--run", "b", "--prune", "--output", "json").stdout)
     assert sum(bool(one.get("makesRoom")) for one in steps["steps"]) == 3
     before = len(writes())
@@ -100,8 +100,8 @@ def test_a_run_that_would_not_fit_ends_nothing(run, job, kubelet, objects, write
     quota(3)
     before, pods = writes(), names(objects, "Pod")
     job(replicas=3)
-    told = run("diff", "jobs", "--run", "b", "--prune")
-    assert "the plan frees only 3" in told.stdout
+    diff = run("diff", "jobs", "--run", "b", "--prune")
+    assert "the plan frees only 3" in diff.stdout
     for options in ((), ("--dry-run=server",), ("--dry-run=client",)):
         done = run("apply", "jobs", "--run", "b", "--prune", *options)
         assert (done.returncode, "error[ET8022]" in done.stderr) == (6, True), done.stderr
@@ -176,9 +176,9 @@ def test_the_old_run_stays_until_the_new_one_is_there_where_both_have_room(
     before = len(writes())
     assert run("apply", "jobs", "--run", "b", "--prune").returncode == 0
     did = writes()[before:]
-    made = [n for n, one in enumerate(did) if one.startswith("create pods/")]
+    creations = [n for n, one in enumerate(did) if one.startswith("create pods/")]
     gone = [n for n, one in enumerate(did) if one.startswith("delete pods/")]
-    assert max(made) < min(gone)
+    assert max(creations) < min(gone)
     assert names(objects, "Pod") == NEW
 
 

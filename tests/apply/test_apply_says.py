@@ -25,13 +25,15 @@ def test_the_end_lists_each_different_reason_once_with_its_count(run, job, kubel
     kubelet.let("mnist-worker-7", waiting("ImagePullBackOff", "not found"))
     done = run("apply", "jobs", "-q", "--timeout", "8s")
     assert done.returncode == 3
-    told = ending(done, "not ready")
-    assert len(told) == 2, told
+    reasons = ending(done, "not ready")
+    assert len(reasons) == 2, reasons
     assert any(
         "mnist-worker-0 … 6, 8 … 33 (33 Pods): cannot be scheduled: 0/3 nodes" in line
-        for line in told
+        for line in reasons
     )
-    assert any("Pod mnist-worker-7: container main: cannot pull the image" in line for line in told)
+    assert any(
+        "Pod mnist-worker-7: container main: cannot pull the image" in line for line in reasons
+    )
 
 
 def test_a_quota_is_told_at_the_end_also_if_only_what_is_wrong_is_told(
@@ -45,9 +47,9 @@ def test_a_quota_is_told_at_the_end_also_if_only_what_is_wrong_is_told(
     job(replicas=40)
     done = run("apply", "jobs", "-q", "--timeout", "12s")
     assert done.returncode == 3
-    told = [line for line in ending(done, "not done") if "exceeded quota: small" in line]
-    assert len(told) == 1, done.stdout
-    assert re.search(r"\(3[78] Pods\)", told[0])
+    lines = [line for line in ending(done, "not done") if "exceeded quota: small" in line]
+    assert len(lines) == 1, done.stdout
+    assert re.search(r"\(3[78] Pods\)", lines[0])
 
 
 def test_warnings_of_events_are_told_of_all_that_only_they_explain(
@@ -72,9 +74,9 @@ def test_warnings_of_events_are_told_of_all_that_only_they_explain(
     for number in (3, 39):
         warn(f"mnist-worker-{number}")
     done = run("apply", "jobs", "-q", "--timeout", "4s")
-    told = ending(done, "not ready")
-    assert any("mnist-worker-3, 39 (2 Pods)" in line and "the volume" in line for line in told)
-    assert any("(38 Pods)" in line for line in told)
+    reasons = ending(done, "not ready")
+    assert any("mnist-worker-3, 39 (2 Pods)" in line and "the volume" in line for line in reasons)
+    assert any("(38 Pods)" in line for line in reasons)
 
 
 def test_nothing_is_said_to_be_in_order_if_something_was_not_done(
@@ -132,9 +134,9 @@ def test_the_last_event_says_how_it_ended_also_if_nothing_was_begun(
         (tmp_path / "jobs" / "job.yaml").write_text("kind: [")
     done = run(*command, "--output", "json")
     assert done.returncode == code, done.stdout + done.stderr
-    told = events(done)
-    assert [one["event"] for one in told if one.get("event") == "end"] == ["end"]
-    last = told[-1]
+    reported = events(done)
+    assert [one["event"] for one in reported if one.get("event") == "end"] == ["end"]
+    last = reported[-1]
     assert (last["event"], last["exit"], last["done"]) == ("end", code, 0)
     assert last["refused"][0]["code"].startswith(diagnostic)
 
@@ -142,9 +144,9 @@ def test_the_last_event_says_how_it_ended_also_if_nothing_was_begun(
 def test_a_rollout_has_one_last_event(run, job, kubelet):
     job(replicas=1)
     for command in (("apply", "jobs"), ("delete", "jobs"), ("delete", "jobs", "--dry-run")):
-        told = events(run(*command, "--output", "json"))
-        assert [one.get("event") for one in told].count("end") == 1
-        assert (told[-1]["event"], told[-1]["exit"]) == ("end", 0)
+        reported = events(run(*command, "--output", "json"))
+        assert [one.get("event") for one in reported].count("end") == 1
+        assert (reported[-1]["event"], reported[-1]["exit"]) == ("end", 0)
 
 
 def test_a_missing_namespace_is_one_error(run, job):
@@ -165,8 +167,8 @@ def test_a_diff_tells_that_apply_would_be_refused_for_its_namespace(run, write, 
         assert done.returncode == 1, done.stderr
         assert f"warning[ET8024]: the namespace {namespace} {problem}" in done.stderr
         assert done.stderr.count("warning[") == 1
-    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "not-there"}}
-    write(training_job(replicas=2), made)
+    missing_namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "not-there"}}
+    write(training_job(replicas=2), missing_namespace)
     assert "ET8024" not in run("diff", "jobs", "-n", "not-there").stderr
 
 
@@ -238,18 +240,18 @@ def test_a_pod_that_was_preempted_or_whose_node_is_lost_says_so(status, deleting
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": status}
     assert words in object_state(pod).reason
     assert word in object_state(pod).reason
-    found = labelled_replica(pod)
-    assert found.reason == word
-    assert words in found.message
+    state = labelled_replica(pod)
+    assert state.reason == word
+    assert words in state.message
 
 
 def test_an_exit_code_does_not_hide_that_a_pod_was_preempted():
     ended = {"name": "main", "state": {"terminated": {"exitCode": 143, "reason": "Error"}}}
     status = {"phase": "Failed", "conditions": [DISRUPTED], "containerStatuses": [ended]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w-0"}, "status": status}
-    told = object_state(pod).reason
-    assert told.startswith("Preempted: ")
-    assert told.endswith("container main ended with exit code 143")
+    reason = object_state(pod).reason
+    assert reason.startswith("Preempted: ")
+    assert reason.endswith("container main ended with exit code 143")
 
 
 def test_a_pod_that_is_preempted_during_a_rollout_is_told_at_its_end(
@@ -258,9 +260,9 @@ def test_a_pod_that_is_preempted_during_a_rollout_is_told_at_its_end(
     job(replicas=1)
     kubelet.let("mnist-worker-0", unschedulable("no gpu"))
     started = start("apply", "jobs")
-    told = []
+    lines = []
     for line in started.stdout:
-        told.append(line)
+        lines.append(line)
         if "cannot be scheduled" in line:
             break
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"

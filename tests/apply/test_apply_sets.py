@@ -11,8 +11,8 @@ from specs import training_job
 
 def names(objects):
     """The jobs that anything in the namespace belongs to."""
-    found = {name.partition("/")[2] for name in objects()}
-    return {job for job in ("one", "two", "three") if any(job in name for name in found)}
+    live = {name.partition("/")[2] for name in objects()}
+    return {job for job in ("one", "two", "three") if any(job in name for name in live)}
 
 
 @pytest.fixture
@@ -164,10 +164,10 @@ def test_every_clone_of_a_repository_is_the_same_set(tmp_path, remote):
         subprocess.run(["git", "init", "-q", folder], check=True)
     for folder, url in ((first, remote), (second, "https://git.example.org/team/jobs")):
         subprocess.run(["git", "-C", folder, "remote", "add", "origin", url], check=True)
-    found = job_set([str(first / "prod")])
-    assert found == job_set([str(second / "prod")])
-    assert found != job_set([str(first)])
-    assert found.source == "git.example.org/team/jobs/prod"
+    clone_set = job_set([str(first / "prod")])
+    assert clone_set == job_set([str(second / "prod")])
+    assert clone_set != job_set([str(first)])
+    assert clone_set.source == "git.example.org/team/jobs/prod"
 
 
 def git(folder, *arguments):

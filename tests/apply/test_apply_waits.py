@@ -73,7 +73,7 @@ def test_an_event_explains_what_a_pod_does_not_know_of_itself(
     job(replicas=1)
     kubelet.let("mnist-worker-0", waiting("ContainerCreating"))
 
-    def told(name):
+    def report_event(name):
         if name != "mnist-worker-0":
             return
         event = {
@@ -85,7 +85,7 @@ def test_an_event_explains_what_a_pod_does_not_know_of_itself(
         }
         control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/events", event)
 
-    kubelet.first = told
+    kubelet.first = report_event
     done = run("apply", "jobs", "--timeout", "5s")
     assert done.returncode == 3
     assert 'configmap "data" not found' in done.stdout

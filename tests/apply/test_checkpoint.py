@@ -31,12 +31,12 @@ def at_work(container, *, runs=True):
 
 @pytest.fixture
 def notices(objects):
-    def given():
+    def read():
         pods = {n: o for n, o in objects().items() if n.startswith("Pod/")}
         annotations = {n: o["metadata"].get("annotations") or {} for n, o in pods.items()}
         return {n.partition("/")[2]: of[NOTICE] for n, of in annotations.items() if NOTICE in of}
 
-    return given
+    return read
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def test_all_commands_that_run_are_asked_once(run, applied, kubelet, objects, no
         f"{namespace}/mnist: 2 Pods asked for a checkpoint, by signal USR1\n"
         "not asked, because their commands do not run: mnist-worker-1\n"
     )
-    told = notices()
+    texts = notices()
     # The supervisor of the first replica tells the others.
-    assert told.keys() == {"mnist-master-0"}
-    [text] = told.values()
+    assert texts.keys() == {"mnist-master-0"}
+    [text] = texts.values()
     name, signal, due, why = text.split(" ", 3)
     assert (signal, due) == ("USR1", "0")
     assert why == "somebody has asked for a checkpoint (again)"
@@ -69,7 +69,7 @@ def test_all_commands_that_run_are_asked_once(run, applied, kubelet, objects, no
     again = run("checkpoint", "mnist")
     assert again.returncode == 0
     assert "is not asked again: somebody has asked for a checkpoint\n" in again.stdout
-    assert notices() == told
+    assert notices() == texts
     assert "no differences" in run("diff", "jobs").stdout
 
 

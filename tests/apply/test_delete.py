@@ -173,8 +173,8 @@ def test_object_whose_owner_a_killed_delete_has_deleted_is_deleted(
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mnist-config"}
     owner["uid"] = objects()["ConfigMap/mnist-config"]["metadata"]["uid"]
     labels = {"etcompile.dev/job": "mnist"}
-    own = {"name": "mnist-etcompile-hosts", "labels": labels, "ownerReferences": [owner]}
-    control_plane.ask("POST", f"{maps}?fieldManager=etcompile-watcher", {"metadata": own})
+    metadata = {"name": "mnist-etcompile-hosts", "labels": labels, "ownerReferences": [owner]}
+    control_plane.ask("POST", f"{maps}?fieldManager=etcompile-watcher", {"metadata": metadata})
     control_plane.ask("DELETE", f"{maps}/mnist-config")
     done = run("delete", "jobs")
     assert done.returncode == 0, done.stdout + done.stderr

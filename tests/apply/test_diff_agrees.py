@@ -74,12 +74,12 @@ def test_inventory_that_cannot_be_restored_is_named_and_ends_with_6(
         {"apiGroups": [""], "resources": ["pods", "services", "secrets"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["*"]},
     ]
-    kept = as_user(less)("apply", "jobs", "--wait", "none", "--config", "secret=existing:keys")
+    done = as_user(less)("apply", "jobs", "--wait", "none", "--config", "secret=existing:keys")
     left = objects().keys()
     undone = as_user(every)("apply", "jobs", "--wait", "none", "--config", "secret=existing:keys")
     remove()
-    assert kept.returncode == 6, kept.stdout + kept.stderr
-    assert "could not be restored" in kept.stderr
+    assert done.returncode == 6, done.stdout + done.stderr
+    assert "could not be restored" in done.stderr
     assert "ConfigMap/etcompile-mnist" in left
     assert undone.returncode == 7, undone.stdout + undone.stderr
 

@@ -57,7 +57,7 @@ class Node(Kubelet):
         """The names of the launchers that were there at once."""
         super().__init__(plane, namespace)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         root, ask = f"/api/v1/namespaces/{self._namespace}/pods", self._plane.ask
         pods = ask("GET", root)["items"]
         roles = [pod["metadata"]["labels"].get("etcompile.dev/role") for pod in pods]
@@ -76,7 +76,7 @@ class Node(Kubelet):
                 end = self._ends.setdefault(uid, time.monotonic() + 1)
                 if time.monotonic() >= end:
                     ask("DELETE", path, {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
-        super()._look()
+        super()._poll()
         owners = {
             owner["uid"] for pod in pods for owner in pod["metadata"].get("ownerReferences", ())
         }
@@ -86,9 +86,9 @@ class Node(Kubelet):
                 continue
             owner = {"apiVersion": "batch/v1", "kind": "Job", "controller": True}
             owner |= {"name": metadata["name"], "uid": metadata["uid"]}
-            own = {"generateName": f"{metadata['name']}-", "ownerReferences": [owner]}
+            pod_metadata = {"generateName": f"{metadata['name']}-", "ownerReferences": [owner]}
             spec = {"serviceAccountName": "default", **template["spec"]}
-            ask("POST", root, {"metadata": {**template["metadata"], **own}, "spec": spec})
+            ask("POST", root, {"metadata": {**template["metadata"], **pod_metadata}, "spec": spec})
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def one(kind, status, **more):
     return {"kind": kind, "metadata": {"name": "x"}, "status": status} | more
 
 
-def conditions(**given):
-    return {"conditions": [{"type": key, "status": value} for key, value in given.items()]}
+def conditions(**statuses):
+    return {"conditions": [{"type": key, "status": value} for key, value in statuses.items()]}
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def conditions(**given):
     ],
 )  # fmt: skip
 def test_how_far_an_object_is(value, state, words, timeout):
-    found = object_state(value)
-    assert (found.state, found.timeout) == (state, timeout)
-    assert words in found.reason
+    observed = object_state(value)
+    assert (observed.state, observed.timeout) == (state, timeout)
+    assert words in observed.reason
 
 
 def test_an_object_that_is_being_deleted_says_what_keeps_it():
@@ -194,8 +194,8 @@ def test_a_field_is_found_where_the_server_says_it_is():
     }
 
     def value_at(path):
-        found = place(value, path)
-        return found.value if found else None
+        position = place(value, path)
+        return position.value if position else None
 
     assert value_at(".metadata.labels.etcompile.dev/job") == "a"
     assert value_at('.spec.containers[name="main"].image') == "i"
@@ -220,8 +220,8 @@ def test_a_field_is_found_where_the_server_says_it_is():
     ],
 )  # fmt: skip
 def test_whose_business_a_refusal_is(error, why, fatal):
-    found = refusal(POD, error)
-    assert (found.cause, found.fatal) == (why, fatal)
+    result = refusal(POD, error)
+    assert (result.cause, result.fatal) == (why, fatal)
 
 
 def test_a_conflict_names_the_field_and_its_manager():

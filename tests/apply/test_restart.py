@@ -69,11 +69,11 @@ def test_after_a_failed_launcher_all_pods_are_made_anew(
     assert "ConfigMap/mnist-etcompile-hosts" not in left
     assert "ConfigMap/mnist-config" in left
     # All have gone, and the record too, before the first new one comes; launchers go first.
-    told = [one for one in writes()[before:] if "etcompile-mnist" not in one]
-    verbs = [one.split()[0] for one in told]
+    requests = [one for one in writes()[before:] if "etcompile-mnist" not in one]
+    verbs = [one.split()[0] for one in requests]
     assert verbs == ["delete"] * 5 + ["create"] * 3
-    assert told[0] == "delete pods/mnist-launcher"
-    assert {*told[3:5]} == {
+    assert requests[0] == "delete pods/mnist-launcher"
+    assert {*requests[3:5]} == {
         "delete configmaps/mnist-etcompile-status",
         "delete configmaps/mnist-etcompile-hosts",
     }
@@ -220,10 +220,10 @@ def test_one_that_cannot_delete_creates_nothing(
 
 def test_events_are_those_of_one_rollout(run, applied):
     done = run("restart", "mnist", "--output", "json")
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["event"] for one in told].count("plan") == 1
-    assert [one["event"] for one in told].count("end") == 1
-    assert (told[-1]["event"], told[-1]["exit"], told[-1]["done"]) == ("end", 0, 6)
+    reported = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["event"] for one in reported].count("plan") == 1
+    assert [one["event"] for one in reported].count("end") == 1
+    assert (reported[-1]["event"], reported[-1]["exit"], reported[-1]["done"]) == ("end", 0, 6)
 
 
 def test_a_job_that_another_tool_applied_needs_leave(

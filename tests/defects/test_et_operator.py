@@ -366,7 +366,7 @@ def test_et_operator_52_newer_fields_of_pods_survive() -> None:
     spec["initContainers"] = [container("proxy", restartPolicy="Always")]
     spec["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}}
     spec["containers"][0]["livenessProbe"] = {"grpc": {"port": 9}}
-    made = pod([job], "mnist-worker-0")["spec"]
-    assert made["initContainers"][0]["restartPolicy"] == "Always"
-    assert made["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
-    assert made["containers"][0]["livenessProbe"] == {"grpc": {"port": 9}}
+    rendered = pod([job], "mnist-worker-0")["spec"]
+    assert rendered["initContainers"][0]["restartPolicy"] == "Always"
+    assert rendered["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+    assert rendered["containers"][0]["livenessProbe"] == {"grpc": {"port": 9}}

@@ -229,14 +229,14 @@ def test_each_defect_is_tested_or_listed_as_the_watchers() -> None:
     tested = {int(n) for n in re.findall(r"def test_mpi_operator_d(\d+)_", source)}
     tested_v1 = {int(n) for n in re.findall(r"def test_training_operator_(39|4[0-3])_", source)}
     text = DIFFERENCES.read_text("utf-8")
-    for heading, found, numbers, letter in (
+    for heading, pinned, numbers, letter in (
         ("MPI Operator", tested, range(1, 16), "D"),
         ("MPIJob of the Training Operator", tested_v1, range(39, 44), ""),
     ):
         section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
         listed = {int(n) for n in re.findall(rf"(?m)^- \*\*{letter}(\d+)\*\*", section)}
-        assert not listed & found
-        assert listed | found == set(numbers)
+        assert not listed & pinned
+        assert listed | pinned == set(numbers)
 
 
 @pytest.mark.parametrize(

@@ -217,8 +217,8 @@ def test_trainer_23_overrides_of_older_versions_are_patches(field) -> None:
     override = {"targetJobs": [{"name": "node"}], **pod}
     train_job = job(**{field: [override]})
     assert [where for code, where in warnings(runtime(), train_job) if code == "ET2145"]
-    for made in pods(runtime(), train_job):
-        assert made["spec"]["nodeSelector"] == {"zone": "a"}
+    for node in pods(runtime(), train_job):
+        assert node["spec"]["nodeSelector"] == {"zone": "a"}
     everywhere = job(**{field: [pod]})
     assert [code for code, _ in errors(runtime(), everywhere)] == ["ET2139"]
 

@@ -267,11 +267,11 @@ def test_workers_train_to_the_end_although_one_and_the_master_are_lost(
     unbuffered = [{"name": "PYTHONUNBUFFERED", "value": "1"}]
     worker = dlrover_type(2, command=["bash", "-c", RUN], env=unbuffered)
     job = elastic_job({"worker": worker}, name="toy")
-    told: list[str] = []
+    lines: list[str] = []
     begun = time.monotonic()
 
     def say(text: str) -> None:
-        told.append(f"{time.monotonic() - begun:6.1f} s  {text}")
+        lines.append(f"{time.monotonic() - begun:6.1f} s  {text}")
 
     watched = Watched(compiled(job).objects, say)
     pods = watched.pods
@@ -352,8 +352,8 @@ def test_workers_train_to_the_end_although_one_and_the_master_are_lost(
         assert begun_at[1] > 0
         say(f"rank 0 started from steps {begun_at}, and ended at step {STEPS}")
         said = re.findall(r"Completed \d+ round rendezvous of .*", containers.log(master))
-        told.extend(f"master: {line}" for line in said)
+        lines.extend(f"master: {line}" for line in said)
     finally:
         containers.close()
         with capsys.disabled():
-            print("\n" + "\n".join(told))
+            print("\n" + "\n".join(lines))

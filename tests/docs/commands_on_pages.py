@@ -110,15 +110,15 @@ def _words(call: list[str]) -> tuple[str, ...] | None:
         words.pop(0)
     if not words or words[0].rsplit("/", 1)[-1] != "etcompile":
         return None
-    found = []
+    result = []
     skips = False
     for word in words[1:]:
         if re.fullmatch(r"[<>]+&?", word):
             skips = True
-            if found and found[-1].isdecimal():  # of `2>&1`
-                found.pop()
+            if result and result[-1].isdecimal():  # of `2>&1`
+                result.pop()
         elif skips:
             skips = False
         else:
-            found.append(word)
-    return tuple(found)
+            result.append(word)
+    return tuple(result)

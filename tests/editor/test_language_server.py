@@ -81,13 +81,13 @@ class Editor:
         uri = self.uri(name)
         self.versions[uri] += 1
         about = lsp.VersionedTextDocumentIdentifier(version=self.versions[uri], uri=uri)
-        made = [
+        events = [
             lsp.TextDocumentContentChangePartial(
                 lsp.Range(lsp.Position(line, start), lsp.Position(line, end)), text
             )
             for line, start, end, text in changes
         ]
-        self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(about, made))
+        self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(about, events))
         return await self.shows(name)
 
     async def types(self, name, text):

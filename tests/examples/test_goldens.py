@@ -48,14 +48,14 @@ def test_an_example_renders_to_its_golden(example: Path, request: pytest.Fixture
     wanted = rendered(example)
     if request.config.getoption("--update-goldens"):
         _replace(golden, wanted)
-    found = {
+    files = {
         path.relative_to(golden).as_posix(): path.read_text("utf-8")
         for path in golden.rglob("*")
         if path.is_file()
     }
-    assert sorted(found) == sorted(wanted)
+    assert sorted(files) == sorted(wanted)
     for path, text in wanted.items():
-        assert found[path] == text, path
+        assert files[path] == text, path
 
 
 def test_no_golden_is_left_of_an_example_that_is_gone() -> None:

@@ -62,9 +62,9 @@ def test_a_variable_of_the_job_takes_the_place_of_the_runtimes() -> None:
         {"name": "B", "value": "$(A)-x"},
     ]
     env = [{"name": "C", "value": "new"}, {"name": "A", "value": "job"}]
-    found = variables(pods(custom, job(trainer={"env": env}))[0])
-    assert [*found][:4] == ["A", "PET_NNODES", "B", "C"]
-    assert (found["A"], found["PET_NNODES"], found["B"]) == ("job", "2", "$(A)-x")
+    values = variables(pods(custom, job(trainer={"env": env}))[0])
+    assert [*values][:4] == ["A", "PET_NNODES", "B", "C"]
+    assert (values["A"], values["PET_NNODES"], values["B"]) == ("job", "2", "$(A)-x")
 
 
 def test_a_run_keeps_its_host_names() -> None:

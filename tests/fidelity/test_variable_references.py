@@ -82,9 +82,9 @@ def test_a_text_takes_the_place_of_a_reference_to_it() -> None:
     ]
     job = kubeflow_job("PyTorchJob", {"Master": replicas("PyTorchJob", 1, env=env)})
     (pod,) = pod_templates(compiled(job).objects)
-    made = pod["spec"]["containers"][0]["env"]
-    assert made[0] == {"name": "STORE", "value": "tcp://rendezvous:29400"}
-    assert environment(made)["MASTER_PORT"] == "23456"
+    entries = pod["spec"]["containers"][0]["env"]
+    assert entries[0] == {"name": "STORE", "value": "tcp://rendezvous:29400"}
+    assert environment(entries)["MASTER_PORT"] == "23456"
 
 
 def test_a_secret_that_something_refers_to_stays_under_another_name() -> None:
@@ -169,11 +169,11 @@ def test_the_launcher_of_kubexec_mode_resolves_what_upstream_resolves() -> None:
         {"name": "AGENT", "value": "$(OMPI_MCA_plm_rsh_agent)"},
     ]
     launcher(job)["template"]["spec"]["containers"][0]["env"] = env
-    made = next(
+    launcher_pod = next(
         pod
         for pod in pod_templates(compiled(job).objects)
         if pod["metadata"]["labels"]["etcompile.dev/role"] == "launcher"
     )
-    found = environment(made["spec"]["containers"][0]["env"])
-    assert found["AGENT"] == "/mine.sh"
-    assert found["OMPI_MCA_plm_rsh_agent"] == "/etc/mpi/kubexec.sh"
+    values = environment(launcher_pod["spec"]["containers"][0]["env"])
+    assert values["AGENT"] == "/mine.sh"
+    assert values["OMPI_MCA_plm_rsh_agent"] == "/etc/mpi/kubexec.sh"

@@ -145,8 +145,8 @@ def migration(document: dict[str, Any]) -> Migrated:
 def written(document: dict[str, Any]) -> dict[str, Any]:
     result = migration(document)
     assert result.files, [one.message for one in result.diagnostics]
-    found: dict[str, Any] = yaml.safe_load(result.files["old.yaml"])
-    return found
+    converted: dict[str, Any] = yaml.safe_load(result.files["old.yaml"])
+    return converted
 
 
 @pytest.mark.parametrize("document", OF_TODAY)

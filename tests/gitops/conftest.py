@@ -154,8 +154,8 @@ class _Watcher:
     """`etcompile watch` as a user runs it, under the rights that its manifests give it."""
 
     def __init__(self, kubectl: Callable[..., str], namespaces: list[str], folder: Path) -> None:
-        own = [word for one in namespaces for word in ("-n", one)]
-        command = [sys.executable, "-m", "etcompile", "watch", *own]
+        flags = [word for one in namespaces for word in ("-n", one)]
+        command = [sys.executable, "-m", "etcompile", "watch", *flags]
         manifests = subprocess.run(
             [*command, "--manifests", "--image", "watcher:1"], check=True, capture_output=True
         )

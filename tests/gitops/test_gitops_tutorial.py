@@ -124,5 +124,5 @@ def _ends_while(nodes: Nodes, wanted: bool) -> Callable[[], None]:
 
 
 def test_the_blocks_of_the_page_are_found() -> None:
-    found_blocks: list[Block] = blocks(PAGE.read_text("utf-8"))
-    assert any("kubectl apply -f argocd/application.yaml" in block.text for block in found_blocks)
+    on_page: list[Block] = blocks(PAGE.read_text("utf-8"))
+    assert any("kubectl apply -f argocd/application.yaml" in block.text for block in on_page)

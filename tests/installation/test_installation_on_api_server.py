@@ -279,7 +279,7 @@ class Releases:
 
     def objects(self, release: str, *namespaces: str) -> dict[str, set[str]]:
         """The names of the objects of a release, by their kind."""
-        found = {}
+        by_kind = {}
         for kind, path in WAYS.items():
             for namespace in namespaces if "{}" in path else namespaces[:1]:
                 label = f"app.kubernetes.io/instance%3D{release}"
@@ -288,8 +288,8 @@ class Releases:
                     value["metadata"]["name"] for value in self._plane.ask("GET", where)["items"]
                 }
                 if names:
-                    found[kind] = found.get(kind, set()) | names
-        return found
+                    by_kind[kind] = by_kind.get(kind, set()) | names
+        return by_kind
 
 
 @pytest.fixture

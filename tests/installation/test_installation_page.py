@@ -137,10 +137,12 @@ def written(folder: Path) -> Path:
 
 def test_the_kustomization_of_one_namespace_is_built(consumer, tmp_path: Path) -> None:
     folder, kustomize = written(tmp_path), consumer("kustomize")
-    made = [by_kustomize(kustomize, folder / name) for name in ("nlp", "policy")]
-    made = Rendered([value for part in made for value in part.objects], {f"{POLICY}.nlp": POLICY})
+    parts = [by_kustomize(kustomize, folder / name) for name in ("nlp", "policy")]
+    rendered = Rendered(
+        [value for part in parts for value in part.objects], {f"{POLICY}.nlp": POLICY}
+    )
     wanted = structs.replace(HERE, image=BAKED, pod_monitor=True)
-    assert comparable(made) == comparable(by_manifests(wanted))
+    assert comparable(rendered) == comparable(by_manifests(wanted))
 
 
 def test_the_kustomization_of_all_namespaces_is_built(consumer, tmp_path: Path) -> None:

@@ -74,14 +74,14 @@ def test_watcher_is_installed_used_and_removed_by_its_page(
 
     def objects(where: str) -> dict[str, set[str]]:
         """The names of what is installed there, or for it outside of namespaces, by kind."""
-        found = {}
+        by_kind = {}
         for kind, path in WAYS.items():
             selected = f"{path.format(where)}?labelSelector=app.kubernetes.io/part-of%3Detcompile"
             names = {v["metadata"]["name"] for v in control_plane.ask("GET", selected)["items"]}
-            found[kind] = {name for name in names if "{}" in path or where in name.split(".")}
+            by_kind[kind] = {name for name in names if "{}" in path or where in name.split(".")}
         leases = control_plane.ask("GET", f"/apis/coordination.k8s.io/v1/namespaces/{where}/leases")
-        found["Lease"] = {value["metadata"]["name"] for value in leases["items"]}
-        return {kind: names for kind, names in found.items() if names}
+        by_kind["Lease"] = {value["metadata"]["name"] for value in leases["items"]}
+        return {kind: names for kind, names in by_kind.items() if names}
 
     for where in (namespace, other):
         done = shell(here(install, where))

@@ -247,9 +247,9 @@ def test_git_sees_one_line_for_one_changed_file(tmp_path: Path, job: Path, out: 
     write(job, document)
     done(job, "-d", out)
     command = ["git", "diff", "--no-index", "--numstat", "old/" + LOCK, "out/" + LOCK]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    diff = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     # The input, the ConfigMap with the stored job, the workers: a label makes no other run.
-    assert found.stdout.split()[:2] == ["3", "3"]
+    assert diff.stdout.split()[:2] == ["3", "3"]
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,10 @@ def test_services_follow_the_run(services: Any) -> None:
     job = training_job()
     job["metadata"]["namespace"] = "ml"
     compilation = _run(job, services=services)
-    found = [o for o in compilation.objects if o["kind"] == "Service"]
-    assert found
+    rendered = [o for o in compilation.objects if o["kind"] == "Service"]
+    assert rendered
     workers = [o for o in compilation.objects if "worker" in o["metadata"]["name"]]
-    for service in found:
+    for service in rendered:
         selector = service["spec"]["selector"]
         assert selector["etcompile.dev/run"] == "r2"
         chosen = [o for o in workers if selector.items() <= o["metadata"]["labels"].items()]
@@ -180,8 +180,8 @@ def test_a_replacement_compiled_from_the_stored_job_equals_the_pod() -> None:
         text = objects["ConfigMap", "mnist-config"]["data"]["job.yaml"]
         job, settings = read_stored(yaml.safe_load(text))
         assert isinstance(settings, ModelSettings)
-        made = lower(job, settings, Texts(), emit.to_yaml(stored_value(job, settings)))
-        again = {(o["kind"], o["metadata"]["name"]): o for o in made}
+        lowered = lower(job, settings, Texts(), emit.to_yaml(stored_value(job, settings)))
+        again = {(o["kind"], o["metadata"]["name"]): o for o in lowered}
         assert again == objects
 
 

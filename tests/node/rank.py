@@ -116,11 +116,11 @@ class Sockets:
         if RANK == 0:
             rows = [list(row), *(list(one.unpack(self.read(p, one.size))) for p in self.peers)]
             for peer in self.peers:
-                peer.sendall(b"".join(one.pack(*found) for found in rows))
+                peer.sendall(b"".join(one.pack(*values) for values in rows))
             return rows
         self.first.sendall(one.pack(*row))
         received = self.read(self.first, one.size * WORLD)
-        return [list(found) for found in one.iter_unpack(received)]
+        return [list(values) for values in one.iter_unpack(received)]
 
     def reduced(self, number):
         return sum(row[0] for row in self.gathered([number]))

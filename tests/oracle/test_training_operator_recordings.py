@@ -268,10 +268,10 @@ def test_the_model_is_what_was_recorded(recording: Recording) -> None:
 
 def by_identity(bodies: list[Any]) -> dict[recordings.Identity, Any]:
     """The objects without what differs from run to run."""
-    found = {}
+    result = {}
     for body in copy.deepcopy(bodies):
         body["metadata"].pop("ownerReferences", None)
         if body["kind"] == "Service":
             body["spec"]["ports"].sort(key=lambda port: port.get("name", ""))
-        found[identity(body)] = body
-    return found
+        result[identity(body)] = body
+    return result

@@ -36,7 +36,7 @@ def test_every_row_decides_a_case() -> None:
             for path in updates.leaves(place):
                 match = updates.row_of(kind, path)
                 reached |= {(kind, keyed(match[0]))} if match else set()
-    rows = {(kind, keyed(path)) for kind, found in updates.rows().items() for path, _ in found}
+    rows = {(kind, keyed(path)) for kind, of_kind in updates.rows().items() for path, _ in of_kind}
     assert rows - reached == UNTRIED
 
 

@@ -45,8 +45,8 @@ def _rooms(name):
     tree = jinja.environment(FOLDER).parse((FOLDER / name).read_text())
     names = jinja2.meta.find_undeclared_variables(tree)
     for part in jinja2.meta.find_referenced_templates(tree):
-        found = jinja.environment(FOLDER).parse((FOLDER / part).read_text())
-        names |= jinja2.meta.find_undeclared_variables(found)
+        template = jinja.environment(FOLDER).parse((FOLDER / part).read_text())
+        names |= jinja2.meta.find_undeclared_variables(template)
     rows = [VALUES.get(n, (f"/a/{n} 'of' \"it\" \\n",)) for n in sorted(names)]
     return [dict(zip(sorted(names), row, strict=True)) for row in itertools.product(*rows)]
 

@@ -15,8 +15,8 @@ from specs import compiled
 @pytest.fixture
 def cluster(control_plane, namespace) -> Iterator[Cluster]:
     """The administrator's connection, in a namespace of this test."""
-    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as found:
-        yield found
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as connected:
+        yield connected
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def pod_is(control_plane, namespace) -> Callable[..., None]:
     """`pod_is(name, phase, ready=False, **status)` writes the status of a Pod, as a kubelet."""
 
     def write(name: str, phase: str, *, ready: bool = False, **status: Any) -> None:
-        told = str(ready)
-        conditions = [{"type": kind, "status": told} for kind in ("Ready", "ContainersReady")]
+        state = str(ready)
+        conditions = [{"type": kind, "status": state} for kind in ("Ready", "ContainersReady")]
         value = {"phase": phase, "conditions": conditions, **status}
         control_plane.set_status(f"/api/v1/namespaces/{namespace}/pods/{name}", value)
 
@@ -44,7 +44,7 @@ def pod_is(control_plane, namespace) -> Callable[..., None]:
 
 
 @pytest.fixture
-def told(cluster) -> Callable[..., None]:
+def report_event(cluster) -> Callable[..., None]:
     """`told(pod, reason, message, ago=0, count=1)` records a warning about a Pod."""
     number = iter(range(1000))
 

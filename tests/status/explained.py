@@ -49,9 +49,9 @@ def of_all_pods_gone() -> Explanation:
         log = log.with_failures([*new, died], (), began)
     why = "mnist-worker-7: its container was killed, after 1 restarts of the job"
     facts = {"phase": "Failed", "reason": "BackoffLimitExceeded", "message": why, "restarts": 1}
-    kept = [value for value in values if value["kind"] != "Pod"]
-    [found] = explanations([*kept, record(values, log, **facts)])
-    return found
+    others = [value for value in values if value["kind"] != "Pod"]
+    [explanation] = explanations([*others, record(values, log, **facts)])
+    return explanation
 
 
 def of_many_ranks(
@@ -68,20 +68,20 @@ def of_many_ranks(
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": ranks}))
     run = run_of(values)
     log = FailureLog(run)
-    began, made, times = AT - 20000.0, [], []
+    began, history, times = AT - 20000.0, [], []
     for number in range(attempts):
         end = began + (9000, 300, 4000, 3600)[number % 4]
         new = [failure(n, end + 1, number, tail=LOST) for n in range(min(ranks, 7)) if n != 3]
         first = {"code": 137, "reason": "OOMKilled", "tail": tail, **odd}
         log = log.with_failures([*new, failure(3, end, number, **first)], (), end)
-        made.append(Attempt(number, began, end + 20, "mnist-worker-3: exit code 137"))
+        history.append(Attempt(number, began, end + 20, "mnist-worker-3: exit code 137"))
         times.append((began + 120, end))
         began = end + 20
     why = f"mnist-worker-3: exit code 137, after {attempts - 1} restarts of the job"
     facts = {"phase": "Failed", "reason": "BackoffLimitExceeded", "message": why, "finished": began}
     status = record(values, log, restarts=attempts - 1, **facts)
-    timeline = Timeline(run, AT - 20000, tuple(made), tuple(times))
+    timeline = Timeline(run, AT - 20000, tuple(history), tuple(times))
     status["data"]["timeline"] = timeline_text(timeline)
-    kept = [value for value in values if value["kind"] != "Pod"]
-    [found] = explanations([*kept, status], now=NOW.timestamp())
-    return found
+    others = [value for value in values if value["kind"] != "Pod"]
+    [explanation] = explanations([*others, status], now=NOW.timestamp())
+    return explanation

@@ -93,9 +93,9 @@ def test_every_command_refuses_what_names_no_job(jobs, run):
 
 def test_logs_of_a_pod_are_those_of_the_pod_alone(jobs, run):
     """No kubelet runs here: the Pods that are named have not started yet."""
-    asked = run("logs", "pod/mnist-worker-1").stderr
-    assert "mnist-worker-1" in asked
-    assert "mnist-worker-0" not in asked
+    stderr = run("logs", "pod/mnist-worker-1").stderr
+    assert "mnist-worker-1" in stderr
+    assert "mnist-worker-0" not in stderr
     assert "mnist-worker-0" in run("logs", "trainingjob/mnist").stderr
 
 
@@ -103,8 +103,8 @@ def test_job_in_one_of_all_namespaces_is_found_there(cluster, deployed):
     name = f"job-{cluster.namespace}"
     deployed(training_job(name))
     for word in (name, f"trainingjob/{name}", f"{name}-worker-1", f"pod/{name}-worker-1"):
-        found = find_job(cluster, word, None)
-        assert (found.name, found.namespace) == (name, cluster.namespace)
+        target = find_job(cluster, word, None)
+        assert (target.name, target.namespace) == (name, cluster.namespace)
 
 
 def test_programs_name_jobs_as_commands_do(jobs, cluster):

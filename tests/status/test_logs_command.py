@@ -106,11 +106,11 @@ def test_log_of_the_first_failure_is_read_if_the_status_of_its_pod_is_too_short(
     assert why.last.first.tail == "the end"
     with connect(kubeconfig=str(kubeconfig)) as cluster:
         view = Seen("mnist", "ml", objects={("Pod", "ml", "mnist-worker-0"): pod})
-        found = with_logs(cluster, view, why).last
-    assert found is not None
-    assert found.first.tail.startswith("epoch 1\n\npassword=")
-    assert found.first.tail.endswith("the end without a line break")
-    assert "hunter2" not in found.first.tail
+        failure = with_logs(cluster, view, why).last
+    assert failure is not None
+    assert failure.first.tail.startswith("epoch 1\n\npassword=")
+    assert failure.first.tail.endswith("the end without a line break")
+    assert "hunter2" not in failure.first.tail
 
 
 @pytest.mark.parametrize("follow", [False, True])

@@ -22,14 +22,14 @@ def test_as_many_as_are_enough_have_succeeded_for_status_as_for_the_watcher() ->
     names = [f"mnist-edljob-worker-{index}" for index in range(5)]
     master = "elasticjob-mnist-dlrover-master-0"
     phases = {**dict.fromkeys(names[:4], "Succeeded"), names[4]: "Failed", master: "Running"}
-    found = status(objects(job), phases)
-    assert (found.phase, found.because) == ("Succeeded", "4 of 5 replicas succeeded")
+    result = status(objects(job), phases)
+    assert (result.phase, result.because) == ("Succeeded", "4 of 5 replicas succeeded")
     world = World(job)
     for name in names[:4]:
         world.succeed(name)
     world.fail(names[4])
     world.wait(60)
-    assert (world.record.phase, world.record.message) == ("Succeeded", found.because)
+    assert (world.record.phase, world.record.message) == ("Succeeded", result.because)
 
 
 JOBS = {

@@ -29,12 +29,12 @@ def waiting(reason: str, message: str = "", **more: object) -> list[dict]:
 
 def lines(text: str, head: str) -> list[str]:
     """The indented lines below a heading."""
-    found = []
+    entries = []
     for line in text.partition(f"{head}\n")[2].splitlines():
         if not line.startswith("  "):
             break
-        found.append(line.strip())
-    return found
+        entries.append(line.strip())
+    return entries
 
 
 def test_a_job_whose_pods_wait_says_so(deployed, status, namespace):
@@ -52,10 +52,10 @@ def test_roles_are_counted_by_what_their_pods_are(deployed, status, pod_is):
     pod_is("mnist-worker-0", "Running", ready=True)
     pod_is("mnist-worker-1", "Running")
     pod_is("mnist-worker-2", "Failed", reason="Evicted", message="the node was low on memory")
-    found = json.loads(status("mnist", "--output", "json").stdout)
-    assert found["phase"] == "Running"
-    assert found["phaseFrom"] == "pods"
-    worker, launcher = found["roles"]
+    result = json.loads(status("mnist", "--output", "json").stdout)
+    assert result["phase"] == "Running"
+    assert result["phaseFrom"] == "pods"
+    worker, launcher = result["roles"]
     assert (launcher["name"], launcher["desired"], launcher["ready"]) == ("launcher", 1, 1)
     counts = {key: worker[key] for key in ("desired", "running", "ready", "failed")}
     assert counts == {"desired": 4, "running": 2, "ready": 1, "failed": 1}
@@ -93,9 +93,9 @@ def test_restarts_are_counted_and_a_crash_says_its_exit_code(deployed, status, p
     pod_is("mnist-worker-1", "Running", containerStatuses=crashed)
     done = status("mnist").stdout
     assert "Restarts:  3" in done
-    told = next(one for one in lines(done, "Not ready:") if one.startswith("mnist-worker-1"))
-    assert "CrashLoopBackOff" in told
-    assert "OOMKilled" in told
+    line = next(one for one in lines(done, "Not ready:") if one.startswith("mnist-worker-1"))
+    assert "CrashLoopBackOff" in line
+    assert "OOMKilled" in line
 
 
 def test_the_success_rule_of_the_job_decides(deployed, status, pod_is):
@@ -147,30 +147,30 @@ def test_a_run_that_was_marked_as_done_by_hand_has_succeeded(deployed, cluster, 
         assert json.loads(status("mnist", "--output", "json").stdout)["phase"] == phase
 
 
-def test_events_are_the_newest_ten_each_told_once(deployed, status, told):
+def test_events_are_the_newest_ten_each_told_once(deployed, status, report_event):
     deployed(training_job())
     for index in range(2):
         for ago in (300, 200):
-            told(
+            report_event(
                 f"mnist-worker-{index}", "FailedScheduling", "cannot be scheduled", ago=ago, count=2
             )
     for number in range(12):
-        told("mnist-launcher", "Unhealthy", f"probe {number} failed", ago=100 - number)
-    told("somebody-else", "Unhealthy", "not ours")
-    found = lines(status("mnist").stdout, "Events:")
-    assert len(found) == 10
-    assert "probe 11 failed" in found[0]
-    assert "not ours" not in "".join(found)
-    assert "FailedScheduling" not in "".join(found)
-    found = json.loads(status("mnist", "--output", "json").stdout)["events"]
-    assert found[0]["message"] == "probe 11 failed"
+        report_event("mnist-launcher", "Unhealthy", f"probe {number} failed", ago=100 - number)
+    report_event("somebody-else", "Unhealthy", "not ours")
+    shown = lines(status("mnist").stdout, "Events:")
+    assert len(shown) == 10
+    assert "probe 11 failed" in shown[0]
+    assert "not ours" not in "".join(shown)
+    assert "FailedScheduling" not in "".join(shown)
+    shown = json.loads(status("mnist", "--output", "json").stdout)["events"]
+    assert shown[0]["message"] == "probe 11 failed"
 
 
-def test_the_same_event_of_many_pods_is_one_line(deployed, status, told):
+def test_the_same_event_of_many_pods_is_one_line(deployed, status, report_event):
     deployed(training_job())
     for index in range(2):
         name = f"mnist-worker-{index}"
-        told(name, "Failed", f"Failed to pull image for {name}", ago=10 * index, count=2)
+        report_event(name, "Failed", f"Failed to pull image for {name}", ago=10 * index, count=2)
     (line,) = lines(status("mnist").stdout, "Events:")
     assert "Pod/mnist-worker-0, Pod/mnist-worker-1" in line
     assert line.endswith("(x4)")
@@ -235,9 +235,9 @@ def test_a_stored_job_of_another_version_still_shows_its_pods(deployed, cluster,
     pod_is("mnist-worker-1", "Running", ready=True)
     stored = {"data": {"job.yaml": "apiVersion: etcompile.dev/v9\nkind: StoredJob\n"}}
     cluster.patch(cluster.resource("v1", "ConfigMap"), "mnist-config", stored)
-    found = json.loads(status("mnist", "--output", "json").stdout)
-    assert found["phase"] == "Unknown"
-    assert [(role["name"], role["desired"], role["ready"]) for role in found["roles"]] == [
+    result = json.loads(status("mnist", "--output", "json").stdout)
+    assert result["phase"] == "Unknown"
+    assert [(role["name"], role["desired"], role["ready"]) for role in result["roles"]] == [
         ("launcher", None, 0),
         ("worker", None, 1),
     ]

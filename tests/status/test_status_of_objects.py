@@ -25,22 +25,22 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def objects(*inputs: Any) -> list[dict[str, Any]]:
     compilation = etcompile.compile(list(inputs), etcompile.Options())
     assert compilation.ok, compilation.diagnostics
-    found = [dict(value) for value in compilation.objects]
-    for value in found:
+    values = [dict(value) for value in compilation.objects]
+    for value in values:
         value["metadata"] = {"namespace": "ml", **value["metadata"]}
-    return found
+    return values
 
 
 def status(values: list[dict[str, Any]], phases: dict[str, str]) -> JobStatus:
     """The status when Pods have these phases; those that are not named do not exist."""
-    kept = []
+    current = []
     for value in values:
         if value["kind"] != "Pod":
-            kept.append(value)
+            current.append(value)
         elif phase := phases.get(value["metadata"]["name"]):
-            kept.append({**value, "status": {"phase": phase}})
-    (found,) = statuses(kept)
-    return found
+            current.append({**value, "status": {"phase": phase}})
+    (result,) = statuses(current)
+    return result
 
 
 def phase(example: str, job: str, phases: str) -> str:
@@ -91,9 +91,9 @@ def test_an_elastic_job_goes_on_while_its_minimum_is_left():
 
 
 def test_a_job_without_pods_is_pending_and_names_what_is_missing():
-    found = status(objects(training_job(replicas=5)), {})
-    assert (found.phase, found.because) == ("Pending", "none of its Pods exists")
-    first, second = reason_lines(found.not_ready)
+    result = status(objects(training_job(replicas=5)), {})
+    assert (result.phase, result.because) == ("Pending", "none of its Pods exists")
+    first, second = reason_lines(result.not_ready)
     assert first.startswith("mnist-worker-0, mnist-worker-1, mnist-worker-2 and 2 more: Missing")
     assert second.startswith("mnist-launcher: Missing")
 
@@ -112,15 +112,20 @@ def test_the_watchers_record_counts_if_it_is_of_this_run(run, config, phase, bec
     for value in values:
         value["metadata"]["uid"] = "uid-now"
     launcher = next(value for value in values if value["kind"] == "Pod")
-    own = launcher["metadata"]["annotations"]["etcompile.dev/spec-hash"]
-    record = {"run": run or own, "reason": "Evicted", "message": "mnist-worker-0", "restarts": 1}
+    spec_hash = launcher["metadata"]["annotations"]["etcompile.dev/spec-hash"]
+    record = {
+        "run": run or spec_hash,
+        "reason": "Evicted",
+        "message": "mnist-worker-0",
+        "restarts": 1,
+    }
     record["version"] = VERSION
     record["config"] = config
     data = {"phase": "Restarting", "record": json.dumps(record)}
     metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
     values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-    found = status(values, {})
-    assert (found.phase, found.because) == (phase, because)
+    result = status(values, {})
+    assert (result.phase, result.because) == (phase, because)
 
 
 def test_a_suspended_job_is_suspended():
@@ -133,8 +138,8 @@ def _mpi() -> dict[str, Any]:
     import yaml
 
     loaded = yaml.safe_load((EXAMPLES / "mpijob-v2beta1" / "pi" / "job.yaml").read_text())
-    found: dict[str, Any] = loaded
-    return found
+    value: dict[str, Any] = loaded
+    return value
 
 
 def _with_launcher(job_status: dict[str, Any], *pods: dict[str, Any]) -> JobStatus:
@@ -143,7 +148,7 @@ def _with_launcher(job_status: dict[str, Any], *pods: dict[str, Any]) -> JobStat
     (launcher,) = (value for value in values if value["kind"] == "Job")
     launcher["status"] = job_status
     labels = launcher["spec"]["template"]["metadata"]["labels"]
-    for number, told in enumerate(pods):
+    for number, pod_status in enumerate(pods):
         owner = {"kind": "Job", "name": launcher["metadata"]["name"]}
         metadata = {
             "name": f"{launcher['metadata']['name']}-{number}",
@@ -152,9 +157,11 @@ def _with_launcher(job_status: dict[str, Any], *pods: dict[str, Any]) -> JobStat
             "ownerReferences": [owner],
             "creationTimestamp": f"2026-01-01T00:00:0{number}Z",
         }
-        values.append({"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "status": told})
-    (found,) = statuses(values)
-    return found
+        values.append(
+            {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "status": pod_status}
+        )
+    (result,) = statuses(values)
+    return result
 
 
 def test_a_launcher_that_is_a_job_is_what_its_newest_pod_is():
@@ -163,9 +170,9 @@ def test_a_launcher_that_is_a_job_is_what_its_newest_pod_is():
         "phase": "Failed",
         "containerStatuses": [{"name": "main", "state": {"terminated": ended}}],
     }
-    found = _with_launcher({"active": 1}, failed, {"phase": "Running"})
-    assert (found.phase, found.surplus) == ("Running", ())
-    (launcher,) = (one for one in found.replicas if one.role == "launcher")
+    result = _with_launcher({"active": 1}, failed, {"phase": "Running"})
+    assert (result.phase, result.surplus) == ("Running", ())
+    (launcher,) = (one for one in result.replicas if one.role == "launcher")
     assert (launcher.state, launcher.restarts) == ("Running", 1)
     waiting = _with_launcher({}, failed)
     assert waiting.phase == "Pending"
@@ -175,15 +182,15 @@ def test_a_launcher_that_is_a_job_ends_when_the_job_does():
     complete = {"conditions": [{"type": "Complete", "status": "True"}]}
     assert _with_launcher(complete).phase == "Succeeded"
     over = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
-    found = _with_launcher({"conditions": [over]}, {"phase": "Failed", "reason": "Evicted"})
-    (launcher,) = (one for one in found.not_ready if one.role == "launcher")
-    assert found.phase == "Failed"
+    result = _with_launcher({"conditions": [over]}, {"phase": "Failed", "reason": "Evicted"})
+    (launcher,) = (one for one in result.not_ready if one.role == "launcher")
+    assert result.phase == "Failed"
     assert launcher.reason == "BackoffLimitExceeded"
     assert "Evicted" in launcher.message
 
 
-def pod(**told: Any) -> dict[str, Any]:
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "status": told}
+def pod(**status_fields: Any) -> dict[str, Any]:
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "status": status_fields}
 
 
 @pytest.mark.parametrize(
@@ -232,8 +239,8 @@ def pod(**told: Any) -> dict[str, Any]:
     ],
 )
 def test_what_keeps_a_pod_is_told_in_the_word_kubectl_has_for_it(value, word):
-    found = labelled_replica(value)
-    assert found.reason == word
+    replica = labelled_replica(value)
+    assert replica.reason == word
 
 
 @pytest.mark.parametrize(
@@ -255,21 +262,21 @@ def test_who_follows_a_failed_worker_of_dlrovers_stands_for_it() -> None:
     labels = {**failed["metadata"]["labels"], "etcompile.dev/index": "4"}
     follower = {**failed, "metadata": {**failed["metadata"], "name": names[2], "labels": labels}}
     running = {master: "Running", names[0]: "Running", names[1]: "Failed", names[2]: "Running"}
-    found = status([*values, follower], running)
-    assert [one.name for one in found.replicas] == [master, names[0], names[2]]
-    assert (found.phase, found.surplus) == ("Running", ())
-    [worker] = [role for role in found.roles if role.name == "worker"]
+    result = status([*values, follower], running)
+    assert [one.name for one in result.replicas] == [master, names[0], names[2]]
+    assert (result.phase, result.surplus) == ("Running", ())
+    [worker] = [role for role in result.roles if role.name == "worker"]
     assert (worker.running, worker.failed) == (2, 0)
 
 
-def in_place(record: RunRecord | None, told: dict[str, str]) -> JobStatus:
+def in_place(record: RunRecord | None, epochs: dict[str, str]) -> JobStatus:
     """The status of `pytorchjob/in-place`, whose Pods were told this and whose commands ended."""
     values = objects(EXAMPLES / "pytorchjob" / "in-place")
     for value in values:
         if value["kind"] == "Pod":
             name = value["metadata"]["name"]
-            if name in told:
-                value["metadata"]["annotations"] |= {"etcompile.dev/epoch": told[name]}
+            if name in epochs:
+                value["metadata"]["annotations"] |= {"etcompile.dev/epoch": epochs[name]}
             [container] = value["spec"]["containers"]
             state = {"name": container["name"], "ready": False, "state": {"running": {}}}
             value["spec"]["nodeName"] = "node-0"
@@ -279,8 +286,8 @@ def in_place(record: RunRecord | None, told: dict[str, str]) -> JobStatus:
         name = config["metadata"]["labels"]["etcompile.dev/job"] + "-etcompile-status"
         metadata = {"name": name, "namespace": "ml"}
         values.append({"kind": "ConfigMap", "metadata": metadata, "data": record_data(record)})
-    (found,) = statuses(values)
-    return found
+    (result,) = statuses(values)
+    return result
 
 
 def spec_hash() -> str:
@@ -294,18 +301,18 @@ def test_the_epoch_of_a_run_that_restarts_in_place_is_told_with_its_reason():
     record = RunRecord(
         spec_hash(), "Running", epoch=4, epoch_reason=reason, restarted_at=1_795_000_000.0
     )
-    found = in_place(record, {})
-    told = job_text(found, datetime.fromtimestamp(1_795_000_180, UTC))
-    assert f"Epoch:     4 ({reason}, 3m ago)\n" in told
-    assert job_value(found)["epoch"] == {
+    result = in_place(record, {})
+    text = job_text(result, datetime.fromtimestamp(1_795_000_180, UTC))
+    assert f"Epoch:     4 ({reason}, 3m ago)\n" in text
+    assert job_value(result)["epoch"] == {
         "number": 4,
         "reason": reason,
         "at": "2026-11-18T11:06:40Z",
     }
     first = in_place(RunRecord(spec_hash(), "Running", epoch=0), {})
     assert "Epoch:     0\n" in job_text(first, datetime.now(UTC))
-    moved = [change for change in changes([first], [found]) if change.object == "epoch"]
-    assert [str(change) for change in moved] == [f"ml/{found.name} epoch 0 -> 4: {reason}"]
+    moved = [change for change in changes([first], [result]) if change.object == "epoch"]
+    assert [str(change) for change in moved] == [f"ml/{result.name} epoch 0 -> 4: {reason}"]
     # No watcher looks after it, or it looked after another run.
     assert in_place(None, {}).epoch is None
     assert in_place(RunRecord("another", "Running", epoch=4), {}).epoch is None
@@ -346,11 +353,11 @@ def test_phase_of_a_watcher_that_is_gone_says_since_when(leases, line):
     data = {"phase": "Running"}
     values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     known = None if leases is None else watchers([watcher(*one) for one in leases], at.timestamp())
-    (found,) = statuses(values, at.timestamp(), known)
-    text = job_text(found, at)
+    (result,) = statuses(values, at.timestamp(), known)
+    text = job_text(result, at)
     assert "Phase:     Running (reported by the watcher)" in text
     assert [one for one in text.splitlines() if one.startswith("Watcher:")] == [line] * bool(line)
-    assert ("no watcher replaces Pods that fail: ml/mnist" in jobs_text([found], at)) == bool(line)
+    assert ("no watcher replaces Pods that fail: ml/mnist" in jobs_text([result], at)) == bool(line)
     (why,) = explanations(values, at.timestamp(), known)
     assert ("none" in explanation_text(why, at)) == bool(line)
 
@@ -360,8 +367,8 @@ def test_an_ended_run_needs_no_watcher():
     metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
     data = {"phase": "Succeeded"}
     values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-    (found,) = statuses(values, 0, {})
-    assert (found.phase, found.unwatched_since) == ("Succeeded", None)
+    (result,) = statuses(values, 0, {})
+    assert (result.phase, result.unwatched_since) == ("Succeeded", None)
 
 
 def test_watch_prints_a_line_for_pods_that_change_alike_and_for_new_objects_of_an_event() -> None:

@@ -52,9 +52,9 @@ def test_each_change_is_a_line_until_the_job_has_succeeded(deployed, pod_is, wat
     until(process, "job Starting -> Running")
     pod_is("mnist-launcher", "Succeeded")
     until(process, "job Running -> Succeeded")
-    _, told = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert "not ready: mnist-worker-1" in told
+    assert "not ready: mnist-worker-1" in stderr
 
 
 def test_a_job_that_fails_ends_the_watch_with_1(deployed, pod_is, watching):
@@ -69,7 +69,9 @@ def test_a_job_that_fails_ends_the_watch_with_1(deployed, pod_is, watching):
     assert changes["Pod/mnist-launcher"]["reason"].startswith("Evicted")
 
 
-def test_hosts_and_events_show_and_a_deleted_job_ends_the_watch(deployed, cluster, told, watching):
+def test_hosts_and_events_show_and_a_deleted_job_ends_the_watch(
+    deployed, cluster, report_event, watching
+):
     deployed(training_job())
     process = watching("mnist")
     until(process, "mnist-launcher: Pending")
@@ -77,13 +79,13 @@ def test_hosts_and_events_show_and_a_deleted_job_ends_the_watch(deployed, cluste
     metadata = {"name": "mnist-etcompile-hosts"}
     cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": hosts})
     assert "2 (from Git) -> 1 (live): mnist-worker-1" in until(process, " hosts ")[-1]
-    told("mnist-worker-1", "FailedMount", 'secret "mnist" not found')
+    report_event("mnist-worker-1", "FailedMount", 'secret "mnist" not found')
     assert 'FailedMount: secret "mnist" not found' in until(process, "event of")[-1]
     cluster.delete(cluster.resource("v1", "ConfigMap"), "mnist-config")
     until(process, "Deleted")
-    _, told_last = process.communicate(timeout=30)
+    _, last_stderr = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert "mnist was deleted" in told_last
+    assert "mnist was deleted" in last_stderr
 
 
 def test_all_jobs_are_watched_until_it_is_interrupted(deployed, watching):

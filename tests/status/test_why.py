@@ -16,18 +16,18 @@ from status.explained import AT, NOW, failure, objects, of_all_pods_gone, record
 
 
 def test_the_first_cause_is_told_when_all_pods_are_gone() -> None:
-    told = explanation_text(of_all_pods_gone(), NOW)
+    text = explanation_text(of_all_pods_gone(), NOW)
     because = "reported by the watcher: BackoffLimitExceeded: mnist-worker-7: its container"
-    assert told.startswith(f"ml/mnist (PyTorchJob) has failed ({because} was killed")
+    assert text.startswith(f"ml/mnist (PyTorchJob) has failed ({because} was killed")
     first = "First to fail: mnist-worker-7 on node gpu-7, 10m ago (10:00:00 UTC): it ran out of"
-    assert f"{first} memory (OOMKilled, exit code 137, SIGKILL)\n" in told
-    assert "  Its last lines:\n    | step 8\n    | allocating\n" in told
-    assert "What followed: 7 more ended within 1 s: 7 lost the connection to another rank\n" in told
-    assert "  attempt 1: mnist-worker-7 on node gpu-7, 15m ago" in told
-    assert "  gpu-7: OOMKilled (2)\n" in told
-    assert "The watcher has restarted the run once" in told
-    assert "  - raise resources.limits.memory" in told
-    assert "  - then run it again: etcompile restart mnist -n ml\n" in told
+    assert f"{first} memory (OOMKilled, exit code 137, SIGKILL)\n" in text
+    assert "  Its last lines:\n    | step 8\n    | allocating\n" in text
+    assert "What followed: 7 more ended within 1 s: 7 lost the connection to another rank\n" in text
+    assert "  attempt 1: mnist-worker-7 on node gpu-7, 15m ago" in text
+    assert "  gpu-7: OOMKilled (2)\n" in text
+    assert "The watcher has restarted the run once" in text
+    assert "  - raise resources.limits.memory" in text
+    assert "  - then run it again: etcompile restart mnist -n ml\n" in text
 
 
 def test_a_replica_that_fails_again_and_again_is_not_told_as_others_that_followed() -> None:
@@ -35,9 +35,9 @@ def test_a_replica_that_fails_again_and_again_is_not_told_as_others_that_followe
     times = [failure(1, AT + 60 * n, 0, code=3) for n in range(4)]
     times = [structs.replace(one, uid=f"uid-1-{n}.main.0") for n, one in enumerate(times)]
     log = FailureLog(run_of(values)).with_failures([*times, failure(0, AT + 1)], (), AT)
-    [found] = explanations([*values, record(values, log, phase="Running")])
-    told = explanation_text(found, NOW)
-    assert "What followed: it failed again 3 times; 1 more ended within" in told
+    [explanation] = explanations([*values, record(values, log, phase="Running")])
+    text = explanation_text(explanation, NOW)
+    assert "What followed: it failed again 3 times; 1 more ended within" in text
 
 
 def test_as_many_lines_are_shown_as_are_asked_for() -> None:
@@ -59,11 +59,11 @@ def test_a_report_to_paste_has_nothing_that_markdown_would_act_on() -> None:
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
     odd = failure(0, AT, tail="```\n# not a heading\n<b>", message="a|b", reason="*Odd*", code=None)
     log = FailureLog(run_of(values)).with_failures([odd], (), AT)
-    [found] = explanations([*values, record(values, log, phase="Running")])
-    told = explanation_markdown(found, NOW)
-    assert "\n````\n```\n# not a heading\n<b>\n````\n" in told
-    assert "\\*Odd\\*" in told
-    assert "a\\|b" in told
+    [explanation] = explanations([*values, record(values, log, phase="Running")])
+    text = explanation_markdown(explanation, NOW)
+    assert "\n````\n```\n# not a heading\n<b>\n````\n" in text
+    assert "\\*Odd\\*" in text
+    assert "a\\|b" in text
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,16 @@ def test_a_container_that_was_ended_for_its_probe_is_told_by_its_events(killing:
     # One Event stands for all that are alike, and here the last of them is newer.
     begun = {"firstTimestamp": "2026-11-23T10:00:00Z", "lastTimestamp": "2026-11-23T10:08:00Z"}
     repeated = [{**event, **begun} for event in events]
-    for told, first in ((events, busy), (events[:1], peer), (old, peer)):
-        [found] = explanations([*values, record(values, log, phase="Running"), *told])
-        assert found.last is not None
-        assert found.last.first.pod == first.pod
-    [found] = explanations([*values, record(values, log, phase="Running"), *repeated])
-    assert {f.cause.name for f in (found.last.first, *found.last.others)} >= {"ProbeFailed"}
-    [found] = explanations([*values, record(values, log, phase="Running"), *events])
-    text = explanation_text(found, NOW)
+    for reported, first in ((events, busy), (events[:1], peer), (old, peer)):
+        [explanation] = explanations([*values, record(values, log, phase="Running"), *reported])
+        assert explanation.last is not None
+        assert explanation.last.first.pod == first.pod
+    [explanation] = explanations([*values, record(values, log, phase="Running"), *repeated])
+    assert {f.cause.name for f in (explanation.last.first, *explanation.last.others)} >= {
+        "ProbeFailed"
+    }
+    [explanation] = explanations([*values, record(values, log, phase="Running"), *events])
+    text = explanation_text(explanation, NOW)
     assert (
         "container pytorch was killed because a probe failed (ProbeFailed, exit code 143, SIGTERM"
         in text
@@ -126,10 +128,10 @@ def test_a_pod_whose_image_has_no_python_is_said_to_be_unsupervised() -> None:
         "message": "this image has no Python 3.8 or newer",
         "type": "Warning",
     }
-    [found] = explanations([*values, event])
-    told = explanation_text(found, NOW)
-    assert "mnist-master-0: Running, NotReady: unsupervised: this image has no Python" in told
-    assert "mnist-worker-0: Running, NotReady: unsupervised" not in told
+    [explanation] = explanations([*values, event])
+    text = explanation_text(explanation, NOW)
+    assert "mnist-master-0: Running, NotReady: unsupervised: this image has no Python" in text
+    assert "mnist-worker-0: Running, NotReady: unsupervised" not in text
 
 
 def test_without_a_watcher_the_pods_that_are_there_tell_what_they_can() -> None:
@@ -141,10 +143,10 @@ def test_without_a_watcher_the_pods_that_are_there_tell_what_they_can() -> None:
             state = {"name": "pytorch", "ready": False, "state": {"terminated": how}}
             value["spec"]["nodeName"] = "gpu-0"
             value["status"] = {"phase": "Failed", "containerStatuses": [state]}
-    [found] = explanations(values)
-    told = explanation_text(found, NOW)
-    assert "mnist-worker-0 on node gpu-0, 10m ago" in told
-    assert "crashed with a segmentation fault (exit code 139, SIGSEGV)" in told
+    [explanation] = explanations(values)
+    text = explanation_text(explanation, NOW)
+    assert "mnist-worker-0 on node gpu-0, 10m ago" in text
+    assert "crashed with a segmentation fault (exit code 139, SIGSEGV)" in text
 
 
 def test_what_has_not_started_is_told_in_the_words_of_the_scheduler() -> None:
@@ -160,14 +162,14 @@ def test_what_has_not_started_is_told_in_the_words_of_the_scheduler() -> None:
                 waits = {"name": "wait-for-workers", "state": {"running": {}}}
                 value["spec"]["nodeName"] = "node-0"
                 value["status"]["initContainerStatuses"] = [waits]
-    [found] = explanations(values)
-    told = explanation_text(found, NOW)
-    assert told.startswith("ml/mnist (TrainingJob) is pending: 0 of 3 Pods are ready\n")
-    assert "mnist-worker-0, mnist-worker-1: Pending, Unschedulable: cannot be scheduled: " in told
-    assert words in told
+    [explanation] = explanations(values)
+    text = explanation_text(explanation, NOW)
+    assert text.startswith("ml/mnist (TrainingJob) is pending: 0 of 3 Pods are ready\n")
+    assert "mnist-worker-0, mnist-worker-1: Pending, Unschedulable: cannot be scheduled: " in text
+    assert words in text
     gate = "waits for mnist-worker-0 (Unschedulable), mnist-worker-1 (Unschedulable) to be ready"
-    assert gate in told
-    assert "make room, ask for less" in told
+    assert gate in text
+    assert "make room, ask for less" in text
 
 
 def test_who_waits_for_others_to_succeed_says_for_whom() -> None:
@@ -179,8 +181,8 @@ def test_who_waits_for_others_to_succeed_says_for_whom() -> None:
             if "-node-" in value["metadata"]["name"]:
                 waits = {"name": "wait-for-jobs", "state": {"running": {}}}
                 value["status"] = {"phase": "Pending", "initContainerStatuses": [waits]}
-    [found] = explanations(values)
-    [held] = [held for held in found.held if held.name == "t-node-0-0"]
+    [explanation] = explanations(values)
+    [held] = [held for held in explanation.held if held.name == "t-node-0-0"]
     assert held.message.startswith("waits for t-dataset-initializer-")
 
 
@@ -190,8 +192,8 @@ def test_a_healthy_job_says_that_nothing_has_failed() -> None:
         if value["kind"] == "Pod":
             ready = {"type": "Ready", "status": "True"}
             value["status"] = {"phase": "Running", "conditions": [ready]}
-    [found] = explanations(values)
-    assert explanation_text(found, NOW) == (
+    [explanation] = explanations(values)
+    assert explanation_text(explanation, NOW) == (
         "ml/mnist (TrainingJob) is running: 2 of 2 Pods are ready, and nothing has failed\n"
     )
 
@@ -199,8 +201,8 @@ def test_a_healthy_job_says_that_nothing_has_failed() -> None:
 def test_the_log_of_another_run_does_not_count() -> None:
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
     log = FailureLog("another").with_failures([failure(0, AT)], (), AT)
-    [found] = explanations([*values, record(values, log, phase="Running")])
-    assert found.attempts == ()
+    [explanation] = explanations([*values, record(values, log, phase="Running")])
+    assert explanation.attempts == ()
 
 
 def on_a_silent_node(**annotations: str) -> tuple[Explanation, str]:
@@ -257,19 +259,21 @@ def test_how_long_it_was_in_training_is_told_in_every_form() -> None:
     run = run_of(values)
     first = Attempt(0, AT - 13200, AT - 6000, "mnist-worker-0: exit code 1")
     times = ((AT - 13000, AT - 6000), (AT - 5520, AT - 1000))
-    kept = Timeline(run, AT - 13200, (first, Attempt(1, AT - 6000)), times)
+    timeline = Timeline(run, AT - 13200, (first, Attempt(1, AT - 6000)), times)
     facts = {"phase": "Failed", "restarts": 1, "restarted_at": AT - 6000, "finished": AT}
     status = record(values, FailureLog(run), **facts)
-    status["data"]["timeline"] = timeline_text(kept)
-    [found] = explanations([*values, status], now=AT + 500)
+    status["data"]["timeline"] = timeline_text(timeline)
+    [explanation] = explanations([*values, status], now=AT + 500)
     sentence = "It was in training for 3 h 12 min of 3 h 40 min (87 %)."
-    assert sentence in explanation_text(found, NOW)
-    assert sentence in explanation_markdown(found, NOW)
-    value = explanation_value(found)
+    assert sentence in explanation_text(explanation, NOW)
+    assert sentence in explanation_markdown(explanation, NOW)
+    value = explanation_value(explanation)
     assert value["goodput"] == {"trainingSeconds": 11520, "elapsedSeconds": 13200, "ratio": 0.8727}
     assert [one["why"] for one in value["timeline"]["attempts"]] == [first.why, None]
-    assert "Goodput:   in training for 3 h 12 min of 3 h 40 min" in job_text(found.status, NOW)
-    assert job_value(found.status)["goodput"] == value["goodput"]
+    assert "Goodput:   in training for 3 h 12 min of 3 h 40 min" in job_text(
+        explanation.status, NOW
+    )
+    assert job_value(explanation.status)["goodput"] == value["goodput"]
 
 
 def test_what_the_pods_tell_since_the_last_write_counts_as_well() -> None:
@@ -286,9 +290,9 @@ def test_what_the_pods_tell_since_the_last_write_counts_as_well() -> None:
                 "containerStatuses": [main],
             }
     status = record(values, FailureLog(run), phase="Running", started=AT - 3700)
-    [found] = explanations([*values, status], now=AT)
-    told = explanation_text(found, NOW)
-    assert "It has been in training for 1 h of 1 h 1 min (97 %)." in told
+    [explanation] = explanations([*values, status], now=AT)
+    text = explanation_text(explanation, NOW)
+    assert "It has been in training for 1 h of 1 h 1 min (97 %)." in text
 
 
 def test_a_preflight_that_warned_is_told() -> None:

@@ -116,8 +116,8 @@ def test_what_has_not_started_is_told_without_a_picture() -> None:
     for value in values:
         if value["kind"] == "Pod":
             value["status"] = {"phase": "Pending", "conditions": [lacks]}
-    [found] = explanations(values)
-    text = page(found)
+    [explanation] = explanations(values)
+    text = page(explanation)
     check_page(text)
     assert "<h1>ml/mnist (TrainingJob) is pending</h1>" in text
     assert words in text

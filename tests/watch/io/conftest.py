@@ -27,9 +27,9 @@ PATHS = {
 def place(control_plane, namespace) -> Iterator[Place]:
     """A namespace of this test."""
     with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
-        found = Place(control_plane, cluster, namespace)
-        yield found
-        found.close()
+        started = Place(control_plane, cluster, namespace)
+        yield started
+        started.close()
 
 
 @pytest.fixture
@@ -68,8 +68,12 @@ def rendered(request, door, tmp_path) -> Callable[..., Rendered]:
         if door == "kustomize":
             kustomize = request.getfixturevalue("consumer")("kustomize")
             components = [RIGHTS[right][1] for right in rights]
-            own = {"namespace": namespace, "resources": ["namespaced"], "components": components}
-            return by_kustomize(kustomize, overlay(tmp_path / "watcher", **own))
+            options = {
+                "namespace": namespace,
+                "resources": ["namespaced"],
+                "components": components,
+            }
+            return by_kustomize(kustomize, overlay(tmp_path / "watcher", **options))
         return Rendered(
             manifests(Installation(namespace, (namespace,), IMAGE, **dict.fromkeys(rights, True)))
         )
@@ -87,8 +91,8 @@ def granted(control_plane, namespace, rendered) -> Callable[..., str]:
         *,
         rights: Collection[str] = (),
     ) -> str:
-        made = rendered(namespace, rights)
-        for value in made.objects:
+        installed = rendered(namespace, rights)
+        for value in installed.objects:
             if value["kind"] not in PATHS:
                 continue
             if value["kind"] == "Role" and without:
@@ -96,7 +100,7 @@ def granted(control_plane, namespace, rendered) -> Callable[..., str]:
             path = PATHS[value["kind"]].format(namespace)
             with contextlib.suppress(urllib.error.HTTPError):
                 control_plane.ask("POST", path, value)
-        return control_plane.service_account(namespace, made.account)
+        return control_plane.service_account(namespace, installed.account)
 
     return grant
 

@@ -38,5 +38,5 @@ def test_deadline_is_counted_in_the_time_of_the_api_server(
     assert place.record("long")["phase"] == "Running"
     finished, now = place.record("short")["finished"], time.time() - seconds
     assert abs(finished - now) < 60, "what is written down is in the API server's time"
-    told = eventually(lambda: place.told("JobFailed"))
-    assert told[0]["firstTimestamp"][:13] == time.strftime("%Y-%m-%dT%H", time.gmtime(finished))
+    events = eventually(lambda: place.events_of("JobFailed"))
+    assert events[0]["firstTimestamp"][:13] == time.strftime("%Y-%m-%dT%H", time.gmtime(finished))

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from watched import eventually, made, maps, pods, training_job
+from watched import created_pods, eventually, maps, pods, training_job
 
 from specs import kubeflow_job
 
@@ -50,7 +50,7 @@ def test_pods_of_a_resumed_job_are_left_to_whoever_applies_it(place, watching, h
         place.let_go(name)
     eventually(lambda: not place.pods() and phase(place) == "Pending")
     time.sleep(QUIET)
-    assert made(place) == []
+    assert created_pods(place) == []
     for value in place.compiled(torch(suspend=False)):
         if value["kind"] == "Pod":
             place.cluster.create(value)  # refused if the watcher had been faster
@@ -70,7 +70,7 @@ def test_pods_recreated_during_a_deletion_of_the_job_are_deleted_too(place, watc
     eventually(lambda: place.whole(9))
     for name in place.pods():
         place.cluster.delete(pods(place), name, grace=0)
-    eventually(lambda: len(made(place)) >= 9, 60, "nothing came back, so nothing is shown")
+    eventually(lambda: len(created_pods(place)) >= 9, 60, "nothing came back, so nothing is shown")
     place.cluster.delete(maps(place), "bert-config")
     eventually(lambda: not [one for one in place.pods().values() if not going(one)])
 
@@ -101,7 +101,7 @@ def test_pods_of_a_job_applied_again_are_left_to_whoever_applies_it(place, watch
         place.cluster.delete(maps(place), name)
     apply(place, training_job(workers=3))
     time.sleep(QUIET)
-    assert made(place) == []
+    assert created_pods(place) == []
 
 
 # scaled in --------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_worker_scaled_in_while_it_is_replaced_leaves(place, watching, tool):
     place.submit(training_job(workers=3), marks=synced)
     eventually(lambda: place.whole(3))
     place.fails("bert-worker-2")
-    eventually(lambda: place.whole(3) and "bert-worker-2" in made(place))
+    eventually(lambda: place.whole(3) and "bert-worker-2" in created_pods(place))
     time.sleep(1.1)
     for value in place.compiled(training_job(workers=2), marks=synced):
         if value["kind"] == "ConfigMap":
@@ -139,8 +139,8 @@ def test_pod_that_lost_the_label_of_its_job_is_reported_and_not_deleted(place, w
     uid = place.uid("bert-worker-1")
     place.cluster.patch(pods(place), "bert-worker-1", {"metadata": {"labels": {JOB: None}}})
     eventually(lambda: place.hosts() == ["bert-worker-0"])
-    told = eventually(lambda: place.told("NameTaken"))
-    assert "bert-worker-1 no longer has the label etcompile.dev/job=bert" in told[0]["message"]
+    events = eventually(lambda: place.events_of("NameTaken"))
+    assert "bert-worker-1 no longer has the label etcompile.dev/job=bert" in events[0]["message"]
     assert place.uid("bert-worker-1") == uid, "what somebody took out is theirs"
     place.cluster.delete(pods(place), "bert-worker-1", grace=0)
     eventually(lambda: place.whole(2), 40)

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from watched import LEASE, eventually, made, training_job
+from watched import LEASE, created_pods, eventually, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
 
@@ -31,13 +31,13 @@ def replaced(place, names: list[str]) -> None:
 
 
 def once_each(place, names: list[str]) -> None:
-    assert sorted(made(place)) == sorted(names)
+    assert sorted(created_pods(place)) == sorted(names)
     written = [*place.run_record().every_replica()]
     counts = {key: one.failed for key, one in written if one.lost}
     assert counts == {("worker", int(name.rpartition("-")[2])): 1 for name in names}
 
 
-def told(place) -> list[tuple[str, str]]:
+def reports(place) -> list[tuple[str, str]]:
     """Whom each Event is about, and its reason."""
     return [(event["involvedObject"]["name"], event["reason"]) for event in place.events()]
 
@@ -67,8 +67,8 @@ def test_write_that_fails_is_decided_again_and_done_once(
     eventually(lambda: any(seen.fault == kind for seen in proxy.seen))
     eventually(lambda: place.whole(3))
     once_each(place, ["bert-worker-1"])
-    eventually(lambda: told(place), why="nobody was told")
-    assert told(place) == [("bert-worker-1", "PodReplaced")]
+    eventually(lambda: reports(place), why="nobody was told")
+    assert reports(place) == [("bert-worker-1", "PodReplaced")]
 
 
 def test_failure_while_the_watch_is_cut_is_seen(place, watching, proxy):
@@ -147,7 +147,7 @@ def test_partitioned_leader_is_replaced_and_its_late_writes_change_nothing(
     assert any(one.startswith("stopped leading: ") for one in caplog.messages)
     for name in names[5:]:
         place.fails(name)
-    eventually(lambda: sorted(made(place)) == sorted(names), 60)
+    eventually(lambda: sorted(created_pods(place)) == sorted(names), 60)
     time.sleep(LEASE * 2)
     eventually(lambda: place.whole(12), 60)
     once_each(place, names)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 import yaml
-from watched import eventually, own_map, training_job
+from watched import eventually, job_map, training_job
 
 from etcompile.compiler.stored_run import StoredRun
 from etcompile.model.run_record import VERSION
@@ -55,7 +55,7 @@ def test_jobs_with_numbers_beyond_any_clock_or_memory_harm_no_other(place, bert)
             job = training_job(f"many-{number}{text.replace('_', '-')}", workers=777)
             place.cluster.create(config_of(place, job, **{text: count}))
     for name in ("late-2-etcompile", "many-0-777-config", "many-0-776-config", "many-1-777-config"):
-        [event] = eventually(lambda name=name: place.told("UnreadableJob", name))
+        [event] = eventually(lambda name=name: place.events_of("UnreadableJob", name))
         assert event["involvedObject"]["uid"]
     for _ in range(3):
         goes_on(place, bert)
@@ -66,7 +66,7 @@ def test_broken_run_record_is_reported_and_rewritten(place, bert):
     broken = f'{{"run":"{run}","seen":{{"worker":"0-3000000000"}}}}'
     change = {"data": {"record": broken, "phase": "Running"}}
     place.cluster.patch(place.cluster.resource("v1", "ConfigMap"), "bert-etcompile-status", change)
-    eventually(lambda: place.told("UnreadableRecord", "bert-etcompile-status"))
+    eventually(lambda: place.events_of("UnreadableRecord", "bert-etcompile-status"))
     eventually(lambda: place.data("bert-etcompile-status")["record"] != broken)
     assert place.record()["run"] == run
     goes_on(place, bert)
@@ -78,7 +78,7 @@ def test_run_record_of_a_newer_version_is_reported_and_not_touched(place, bert):
     form = {"version": VERSION + 1, "replicas": {"worker": "in another form"}}
     newer = json.dumps({**place.record(), **form})
     place.cluster.patch(maps, "bert-etcompile-status", {"data": {"record": newer}})
-    [event] = eventually(lambda: place.told("UnreadableRecord", "bert-etcompile-status"))
+    [event] = eventually(lambda: place.events_of("UnreadableRecord", "bert-etcompile-status"))
     said = f"has version {VERSION + 1}, but this watcher reads versions up to {VERSION}"
     assert said in event["message"]
     before = place.uid("bert-worker-0")
@@ -106,7 +106,7 @@ def test_config_map_of_another_name_cannot_take_a_job_over(place, bert, caplog):
     config["metadata"]["name"] = "evil-config"
     config["metadata"]["labels"]["etcompile.dev/job"] = "evil"
     place.cluster.create(config)
-    [event] = eventually(lambda: place.told("UnreadableJob", "evil-config"))
+    [event] = eventually(lambda: place.events_of("UnreadableJob", "evil-config"))
     assert "it holds the job other, whose ConfigMap is other-config" in event["message"]
     goes_on(place, bert)
     images = {pod["spec"]["containers"][0]["image"] for pod in place.pods().values()}
@@ -131,7 +131,7 @@ def test_job_of_which_no_pod_compiles_is_reported(place, bert):
         place.cluster.create(value)
     eventually(lambda: place.record("evil"))
     place.fails("evil-worker-0")
-    [event] = eventually(lambda: place.told("UnreadableJob", "evil-config"))
+    [event] = eventually(lambda: place.events_of("UnreadableJob", "evil-config"))
     assert "is broken" in event["message"]
     goes_on(place, bert)
 
@@ -142,11 +142,11 @@ def test_hostile_config_maps_of_every_form_cost_few_reconciles_and_no_job(place,
     for number in range(60):
         name = f"evil-{number}"
         changed = json.dumps(mutated(value, dice, odds=0.03)).replace('"evil', f'"{name}')
-        place.cluster.create(own_map(place, f"{name}-config", name, **{"job.yaml": changed}))
+        place.cluster.create(job_map(place, f"{name}-config", name, **{"job.yaml": changed}))
         texts = {"record": json.dumps(odd_value(dice)), "done": dice.choice(["", "x"])}
-        place.cluster.create(own_map(place, f"{name}-etcompile-status", name, **texts))
-        place.cluster.create(own_map(place, f"{name}-etcompile-hosts", name, hostfile="x" * 100))
-    assert eventually(lambda: len(place.told("UnreadableJob")) > 10, 30)
+        place.cluster.create(job_map(place, f"{name}-etcompile-status", name, **texts))
+        place.cluster.create(job_map(place, f"{name}-etcompile-hosts", name, hostfile="x" * 100))
+    assert eventually(lambda: len(place.events_of("UnreadableJob")) > 10, 30)
     eventually(lambda: bert.watcher.idle, 60)
     before = bert.value("etcompile_watch_reconciles_total", outcome="done")
     goes_on(place, bert)

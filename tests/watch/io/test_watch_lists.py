@@ -77,7 +77,7 @@ class Samples:
         self._stop = threading.Event()
         listed = place.cluster.list(place.cluster.resource("v1", "Pod"), place.namespace)
         for pod in listed.items:
-            self._saw(pod)
+            self._record(pod)
         self._version = listed.resource_version
         threading.Thread(target=self._watch, daemon=True).start()
         self._sampling = threading.Thread(target=self._sample)
@@ -87,7 +87,7 @@ class Samples:
         self._stop.set()
         self._sampling.join()
 
-    def _saw(self, pod: dict, *, gone: bool = False) -> None:
+    def _record(self, pod: dict, *, gone: bool = False) -> None:
         known = self.ready.setdefault(pod["metadata"]["name"], [])
         is_up = is_ready(pod) and "deletionTimestamp" not in pod["metadata"] and not gone
         known.append((time.monotonic(), is_up))
@@ -96,15 +96,15 @@ class Samples:
         pods = self.place.cluster.resource("v1", "Pod")
         with contextlib.suppress(ClusterError):
             for event in self.place.cluster.watch(pods, self._version, self.place.namespace):
-                self._saw(event.object, gone=event.type == "DELETED")
+                self._record(event.object, gone=event.type == "DELETED")
 
     def _sample(self) -> None:
         while not self._stop.wait(PAUSE):
-            asked = time.monotonic()
-            found = self.place.cluster.get(maps(self.place), "bert-etcompile-hosts")
-            self.slowest = max(self.slowest, time.monotonic() - asked)
-            anchors = json.loads(found["metadata"]["annotations"].get(ANCHOR, "{}"))
-            self.lists.append((asked, found["data"]["hostfile"], frozenset(anchors)))
+            sent_at = time.monotonic()
+            config_map = self.place.cluster.get(maps(self.place), "bert-etcompile-hosts")
+            self.slowest = max(self.slowest, time.monotonic() - sent_at)
+            anchors = json.loads(config_map["metadata"]["annotations"].get(ANCHOR, "{}"))
+            self.lists.append((sent_at, config_map["data"]["hostfile"], frozenset(anchors)))
 
     def gone_for(self, host: str, at: float) -> float:
         """For how many seconds a host had not been Ready then."""
@@ -148,14 +148,14 @@ def test_sampled_list_is_whole_and_has_no_dead_host_but_the_anchor(place, watchi
     worst, current = {True: 0.0, False: 0.0}, hosts(samples.lists[0][1])
     twice: dict[str, float] = {}
     for at, text, anchors in samples.lists:
-        found = hosts(text)
-        assert len({*found}) == len(found)
+        listed = hosts(text)
+        assert len({*listed}) == len(listed)
         assert re.fullmatch(r"(bert-worker-\d+(\.[\w.-]+)?:\d+\n)+", text), text
-        assert {*current} & {*found}, "a list of new hosts only"
-        current = found
-        for host in found:
+        assert {*current} & {*listed}, "a list of new hosts only"
+        current = listed
+        for host in listed:
             seconds = samples.gone_for(host.split(".")[0], at)
-            if any(other.startswith(f"{host}.") for other in found):
+            if any(other.startswith(f"{host}.") for other in listed):
                 # Under its old name it is gone, although its Pod is Ready again.
                 assert host in anchors
                 seconds = at - twice.setdefault(host, at)

@@ -12,9 +12,9 @@ from world import of_replicas
 ROUNDS = 6
 
 
-def kept(root: Any) -> dict[str, int]:
+def sizes_of(root: Any) -> dict[str, int]:
     """The sizes of all containers below an object of ours, by the way to them."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     done: set[int] = set()
 
     def walk(value: Any, path: str) -> None:
@@ -22,7 +22,7 @@ def kept(root: Any) -> dict[str, int]:
             return
         done.add(id(value))
         if isinstance(value, (dict, set, frozenset, list, deque)):
-            found[path] = len(value)
+            sizes[path] = len(value)
             return
         if type(value).__module__.startswith("etcompile.watch"):
             fields = getattr(value, "__struct_fields__", None) or getattr(value, "__dict__", ())
@@ -30,7 +30,7 @@ def kept(root: Any) -> dict[str, int]:
                 walk(getattr(value, name), f"{path}.{name}")
 
     walk(root, "watcher")
-    return found
+    return sizes
 
 
 STEADY = ("_informers", "_threads", "_waiting", "_timers", "checked")
@@ -57,7 +57,7 @@ def clear(place) -> None:
 def test_watcher_forgets_jobs_that_are_deleted(place, watching):
     running = watching()
     place.kubelets()
-    before = kept(running.watcher)
+    before = sizes_of(running.watcher)
     assert any(path.endswith("._memory._jobs") for path in before), "the walk sees nothing"
     for number in range(ROUNDS):
         submit(place, number)
@@ -77,7 +77,7 @@ def test_watcher_forgets_jobs_that_are_deleted(place, watching):
     eventually(lambda: running.watcher.idle)
 
     def grown() -> dict[str, tuple[int, int]]:
-        after = kept(running.watcher)
+        after = sizes_of(running.watcher)
         return {
             path: (before.get(path, 0), size)
             for path, size in after.items()
@@ -89,7 +89,7 @@ def test_watcher_forgets_jobs_that_are_deleted(place, watching):
 
 def test_standby_forgets_jobs_that_are_deleted_when_it_leads(place, watching, monkeypatch):
     running = watching()
-    before = kept(running.watcher)
+    before = sizes_of(running.watcher)
     place.submit(training_job(name="h-0", workers=2))
     place.kubelets()
     eventually(lambda: of_replicas(place.run_record("h-0"), "seen"), 30)
@@ -103,7 +103,7 @@ def test_standby_forgets_jobs_that_are_deleted_when_it_leads(place, watching, mo
     def grown() -> dict[str, int]:
         return {
             path: size
-            for path, size in kept(running.watcher).items()
+            for path, size in sizes_of(running.watcher).items()
             if size > before.get(path, 0) and not path.endswith(STEADY)
         }
 

@@ -9,7 +9,7 @@ import json
 import time
 
 import pytest
-from watched import eventually, made, pods, training_job
+from watched import created_pods, eventually, pods, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
 from specs import scale_in
@@ -111,7 +111,7 @@ def test_et_operator_49_scale_in_amid_lost_answers_is_carried_out_once(place, la
     eventually(lambda: place.whole(3), 30)
     time.sleep(QUIET)
     assert place.record().get("leaving", {}) == {}
-    assert made(place) == ["bert-worker-1"]
+    assert created_pods(place) == ["bert-worker-1"]
     assert sorted(place.pods()) == ["bert-launcher", *(f"bert-worker-{n}" for n in range(3))]
 
 
@@ -149,8 +149,8 @@ def test_training_operator_49_refused_pod_is_reported_and_created_later(place, w
     )
     place.fails("bert-worker-1")
     eventually(lambda: place.hosts() == ["bert-worker-0"])
-    eventually(lambda: place.whole(2) and "bert-worker-1" in made(place), 30)
-    [event] = eventually(lambda: place.told("Refused"))
+    eventually(lambda: place.whole(2) and "bert-worker-1" in created_pods(place), 30)
+    [event] = eventually(lambda: place.events_of("Refused"))
     assert "exceeded quota: gpus" in event["message"]
     assert place.record()["phase"] == "Running"
 
@@ -162,6 +162,6 @@ def test_training_operator_50_status_writes_do_not_conflict_with_each_other(plac
     for number in range(8):
         place.fails(f"bert-worker-{number}")
         time.sleep(0.1)
-    eventually(lambda: sorted(made(place)) == [f"bert-worker-{n}" for n in range(8)], 30)
+    eventually(lambda: sorted(created_pods(place)) == [f"bert-worker-{n}" for n in range(8)], 30)
     eventually(lambda: place.whole(8), 30)
     assert conflicts(place) == []

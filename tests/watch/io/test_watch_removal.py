@@ -30,32 +30,32 @@ def torch(**policy) -> dict:
 
 def left(place) -> set[tuple[str, str]]:
     """Kind and name of what there is in the namespace, but for the watcher's own."""
-    found = set()
+    names = set()
     for version, kind in KINDS:
         for one in place.cluster.list(place.cluster.resource(version, kind), place.namespace).items:
             name = one["metadata"]["name"]
             if NAME not in name and name not in ("kube-root-ca.crt", "default"):
-                found.add((kind, name))
-    return found
+                names.add((kind, name))
+    return names
 
 
-def told(place) -> list[str]:
-    return [event["message"] for event in place.told("NotRemoved")]
+def messages(place) -> list[str]:
+    return [event["message"] for event in place.events_of("NotRemoved")]
 
 
 def foreign(place) -> set[tuple[str, str]]:
     """Objects of people, as like to the job's as they may be."""
     service = {"spec": {"ports": [{"port": 1}]}}
-    made = (
+    objects = (
         ("Service", "mnist-worker-9", {JOB: "mnist"}, service),
         ("ConfigMap", "mnist-etcompile-of-mine", {JOB: "mnist"}, {}),
         ("Secret", "mnist-token", {JOB: "mnist"}, {}),
         ("ConfigMap", "other-config", {JOB: "other"}, {}),
     )
-    for kind, name, labels, more in made:
+    for kind, name, labels, more in objects:
         metadata = {"name": name, "namespace": place.namespace, "labels": labels}
         place.cluster.create({"apiVersion": "v1", "kind": kind, "metadata": metadata, **more})
-    return {(kind, name) for kind, name, _, _ in made}
+    return {(kind, name) for kind, name, _, _ in objects}
 
 
 def test_expired_job_goes_with_its_objects_and_nothing_of_others(place, watching):
@@ -121,9 +121,9 @@ def test_expired_job_that_may_not_be_removed_stays_and_is_reported_once(place, w
     place.submit(torch(), marks=marks)
     eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
     place.becomes("mnist-master-0", "Succeeded", 0)
-    [message] = eventually(lambda: told(place))
+    [message] = eventually(lambda: messages(place))
     time.sleep(2)
-    assert len(told(place)) == 1
+    assert len(messages(place)) == 1
     assert ("ConfigMap", "mnist-etcompile") in left(place)
     assert ("Service", "mnist-master-0") in left(place)
     words = {

@@ -72,9 +72,9 @@ def unlabelled_map(name: str):
     return make
 
 
-def data(name: str, **given: str):
+def data(name: str, **entries: str):
     def make(place) -> None:
-        place.cluster.patch(maps(place), name, {"data": given})
+        place.cluster.patch(maps(place), name, {"data": entries})
         place.fails("bert-worker-1")
 
     return make
@@ -155,8 +155,10 @@ def counted(proxy) -> Counter:
     before = len(proxy.seen)
     time.sleep(SECONDS)
     once = ("/leases", "/selfsubjectaccessreviews")
-    asked = [one for one in proxy.seen[before:] if not any(path in one.path for path in once)]
-    return Counter(f"{one.method} {one.path.partition('?')[0].rpartition('/')[2]}" for one in asked)
+    requests = [one for one in proxy.seen[before:] if not any(path in one.path for path in once)]
+    return Counter(
+        f"{one.method} {one.path.partition('?')[0].rpartition('/')[2]}" for one in requests
+    )
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -165,8 +167,8 @@ def test_odd_state_of_a_job_costs_few_requests(place, watching, proxy, busy, sta
     begun(place)
     STATES[state](place)
     busy()
-    found = counted(proxy)
-    assert found.total() <= MOST, found
+    requests = counted(proxy)
+    assert requests.total() <= MOST, requests
 
 
 @pytest.mark.parametrize("what", REFUSED)
@@ -177,8 +179,8 @@ def test_refused_writes_cost_few_requests(place, watching, proxy, busy, what):
     proxy.add("status", method=method, path=path, status=status, times=100_000)
     fails(place)
     busy()
-    found = counted(proxy)
-    assert found.total() <= MOST, found
+    requests = counted(proxy)
+    assert requests.total() <= MOST, requests
 
 
 def test_healthy_job_costs_no_requests(place, watching, proxy, busy):
@@ -234,6 +236,6 @@ def test_few_of_many_pods_that_a_quota_refuses_are_tried(place, watching):
     quota(place, 1)
     watching()
     eventually(lambda: created(place))
-    eventually(lambda: place.told("Refused"))
+    eventually(lambda: place.events_of("Refused"))
     assert len(created(place)) < 40
     assert len({name for _, name in created(place)}) < 40

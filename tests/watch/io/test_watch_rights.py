@@ -58,11 +58,11 @@ def served(place: Place) -> bool:
     """Whether the watcher has done all of it."""
     hosts = [host.split(".")[0] for host in place.hosts()]
     secrets = place.cluster.resource("v1", "Secret")
-    told = {event["involvedObject"]["name"] for event in place.events()}
+    reported = {event["involvedObject"]["name"] for event in place.events()}
     return (
         hosts == ["bert-worker-0", "bert-worker-1", "bert-worker-2"] == place.ready()
         and place.cluster.get(secrets, "bert") is not None
-        and {"bert-worker-1", "bert-worker-2"} <= told
+        and {"bert-worker-1", "bert-worker-2"} <= reported
     )
 
 

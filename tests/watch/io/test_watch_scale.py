@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from test_watch_tenants import MIB, memory, watcher
-from watched import Place, eventually, made, training_job
+from watched import Place, created_pods, eventually, training_job
 
 from etcompile.kubeapi import connect
 
@@ -31,9 +31,9 @@ def crowd(control_plane, namespace) -> Iterator[Place]:
     """A namespace with a connection for many writes at once."""
     kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
     with connect(kubeconfig=kubeconfig, connections=32) as cluster:
-        found = Place(control_plane, cluster, namespace)
-        yield found
-        found.close()
+        started = Place(control_plane, cluster, namespace)
+        yield started
+        started.close()
 
 
 def filled(place: Place, jobs: int, workers: int) -> list[str]:
@@ -66,7 +66,7 @@ def all_fail(place: Place, names: list[str]) -> None:
         ]
 
     eventually(lambda: not left(), PATIENCE, pause=1.0)
-    assert sorted(made(place)) == sorted(names)
+    assert sorted(created_pods(place)) == sorted(names)
 
 
 def test_pods_of_a_large_namespace_that_fail_at_once_are_all_replaced(crowd, kubeconfig):

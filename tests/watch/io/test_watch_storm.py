@@ -95,7 +95,7 @@ class Ledger:
 
     def may_be_deleted(self, uid: str) -> bool:
         """Whether that Pod is one that must go."""
-        return any(uid in uids for found in (self.failed, self.silent) for uids in found.values())
+        return any(uid in uids for ends in (self.failed, self.silent) for uids in ends.values())
 
 
 class Storm:
@@ -169,7 +169,7 @@ class Storm:
         self,
         name: str,
         phase: str,
-        found: dict[str, set[str]],
+        ends: dict[str, set[str]],
         code: int | None = None,
         reason: str = "",
     ) -> None:
@@ -178,7 +178,7 @@ class Storm:
             return
         uid = pod["metadata"]["uid"]
         if self.place.becomes(name, phase, code, reason, uid=uid):
-            found[name].add(uid)
+            ends[name].add(uid)
 
     def _is_deleted(self, name: str) -> None:
         uid = self.place.uid(name)

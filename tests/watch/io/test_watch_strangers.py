@@ -17,19 +17,22 @@ def attacker(control_plane, place):
     """The connection of somebody who may create Pods in the namespace, and nothing else."""
     control_plane.grant(place.namespace, "mallory", CREATE)
     kubeconfig = control_plane.kubeconfig(user="mallory", groups=())
-    with connect(kubeconfig=kubeconfig, namespace=place.namespace) as found:
-        found.resource("v1", "Pod")
-        yield found
+    with connect(kubeconfig=kubeconfig, namespace=place.namespace) as connected:
+        connected.resource("v1", "Pod")
+        yield connected
 
 
 def launcher_pod(job: dict, **metadata) -> dict:
     """A Pod as the Job of Kubernetes makes it."""
     template = json.loads(json.dumps(job["spec"]["template"]))
-    own = {"name": f"{job['metadata']['name']}-x7k2p", "namespace": job["metadata"]["namespace"]}
+    identity = {
+        "name": f"{job['metadata']['name']}-x7k2p",
+        "namespace": job["metadata"]["namespace"],
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {**template["metadata"], **own, **metadata},
+        "metadata": {**template["metadata"], **identity, **metadata},
         "spec": {**template["spec"], "restartPolicy": "Never"},
     }
 
@@ -73,7 +76,7 @@ def test_pod_of_another_controller_is_reported_once_and_ends_no_run(place, watch
     for name in ("bert-worker-0", "bert-worker-1"):
         place.becomes(name, "Running")
     place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: place.told("NameTaken", "bert-launcher"))
+    eventually(lambda: place.events_of("NameTaken", "bert-launcher"))
     assert "done" not in place.data("bert-etcompile-status")
     assert place.record().get("phase", "Pending") != "Succeeded"
     # Once it is gone, nothing of it is left.
@@ -84,4 +87,4 @@ def test_pod_of_another_controller_is_reported_once_and_ends_no_run(place, watch
     eventually(lambda: place.record().get("phase") == "Running")
     place.becomes("bert-launcher", "Succeeded", 0)
     eventually(lambda: place.record().get("phase") == "Succeeded")
-    assert len(place.told("NameTaken", "bert-launcher")) == 1
+    assert len(place.events_of("NameTaken", "bert-launcher")) == 1

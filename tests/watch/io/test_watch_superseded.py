@@ -14,11 +14,11 @@ IMAGE = "horovod/horovod:0.27.0"
 
 
 def job(image: str = "", workers: int = 3, policy: str = "OnFailure") -> dict:
-    found = training_job(workers=workers, worker={"restartPolicy": policy})
+    document = training_job(workers=workers, worker={"restartPolicy": policy})
     if image:
-        for part in found["spec"]["etReplicaSpecs"].values():
+        for part in document["spec"]["etReplicaSpecs"].values():
             part["template"]["spec"]["containers"][0]["image"] = image
-    return found
+    return document
 
 
 def declare(place, document: dict) -> None:
@@ -38,8 +38,8 @@ def images(place) -> set[str]:
     return {pod["spec"]["containers"][0]["image"] for pod in place.pods().values()}
 
 
-def told(place) -> list[str]:
-    return [event["message"] for event in place.told(ANOTHER_RUN)]
+def messages(place) -> list[str]:
+    return [event["message"] for event in place.events_of(ANOTHER_RUN)]
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
@@ -59,9 +59,9 @@ def test_old_run_is_supervised_to_its_end_if_apply_could_not_replace_pods(place,
     assert images(place) == {"horovod/horovod:0.28.1"}
     assert place.record()["run"] == record["run"]
     eventually(lambda: place.record().get("reason") == ANOTHER_RUN)
-    eventually(lambda: told(place))
+    eventually(lambda: messages(place))
     time.sleep(0.5)
-    assert len(told(place)) == 1
+    assert len(messages(place)) == 1
     place.becomes("bert-launcher", "Succeeded", 0)
     eventually(lambda: place.data("bert-etcompile-status").get("done") == record["run"])
     assert place.record()["phase"] == "Succeeded"
@@ -80,11 +80,11 @@ def test_pods_that_somebody_replaces_one_by_one_are_not_recreated(place, watchin
         time.sleep(QUICK.settle)
         place.cluster.create(value)
     eventually(lambda: place.whole(3))
-    made = [one for one in place.writes("watch") if one[:2] == ("create", "pods")]
-    assert len(made) == before
+    creations = [one for one in place.writes("watch") if one[:2] == ("create", "pods")]
+    assert len(creations) == before
     assert images(place) == {IMAGE}
     eventually(lambda: place.data("bert-etcompile-status").get("phase") == "Running")
-    assert told(place) == []
+    assert messages(place) == []
 
 
 def test_stored_copy_of_another_run_is_reported_and_creates_no_pod(place, watching):
@@ -95,7 +95,7 @@ def test_stored_copy_of_another_run_is_reported_and_creates_no_pod(place, watchi
     maps = place.cluster.resource("v1", "ConfigMap")
     text = place.cluster.get(maps, "bert-config")["data"]["job.yaml"]
     place.cluster.patch(maps, "bert-etcompile-status", {"data": {"run.yaml": text}})
-    eventually(lambda: any("can no longer manage" in one for one in told(place)))
+    eventually(lambda: any("can no longer manage" in one for one in messages(place)))
     place.fails("bert-worker-1")
     time.sleep(QUICK.verdict)
     assert place.pod("bert-worker-1")["status"]["phase"] == "Failed"
@@ -115,10 +115,10 @@ def test_stored_copy_follows_a_scale_in(place, watching):
 
 def other(workers: int = 3) -> dict:
     """The same job with what cannot be changed in place: its Pods are refused."""
-    found = job(workers=workers)
-    for part in found["spec"]["etReplicaSpecs"].values():
+    document = job(workers=workers)
+    for part in document["spec"]["etReplicaSpecs"].values():
         part["template"]["spec"]["containers"][0]["env"] = [{"name": "RATE", "value": "2"}]
-    return found
+    return document
 
 
 @pytest.mark.parametrize(
@@ -170,17 +170,17 @@ def test_unfinished_replacement_by_hand_is_reported_on_each_old_pod(place, watch
     resource = place.cluster.resource("v1", "Pod")
     place.cluster.delete(resource, "bert-worker-1", grace=0)
     place.cluster.create(compiled["bert-worker-1"])
-    eventually(lambda: place.told("NameTaken"))
+    eventually(lambda: place.events_of("NameTaken"))
     time.sleep(1.5)
-    events = place.told("NameTaken")
+    events = place.events_of("NameTaken")
     assert len(events) == 3
     for event in events:
         assert " not of the run in the ConfigMap" in event["message"]
         assert "--replace" in event["message"]
     kinds = [place.cluster.resource("v1", kind) for kind in ("ConfigMap", "Pod")]
-    [found] = statuses(
+    [result] = statuses(
         [one for kind in kinds for one in place.cluster.list(kind, place.namespace).items]
     )
     old = ["bert-launcher", "bert-worker-0", "bert-worker-2"]
-    assert [one.split(" ")[0] for one in found.surplus] == old
-    assert all("of another run" in one for one in found.surplus)
+    assert [one.split(" ")[0] for one in result.surplus] == old
+    assert all("of another run" in one for one in result.surplus)

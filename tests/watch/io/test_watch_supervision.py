@@ -53,15 +53,15 @@ def test_pod_without_its_spec_hash_is_replaced_if_its_run_is_known(place, watchi
     if not there:
         first.stop()
     pods = place.cluster.resource("v1", "Pod")
-    taken = {"metadata": {"annotations": {SPEC_HASH: None}}}
-    place.cluster.patch(pods, "bert-worker-1", taken)
+    without_hash = {"metadata": {"annotations": {SPEC_HASH: None}}}
+    place.cluster.patch(pods, "bert-worker-1", without_hash)
     uid = place.uid("bert-worker-1")
     if there:  # it is known which run the Pod was created for
         place.fails("bert-worker-1")
         eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
         return
     watching(timeouts=structs.replace(QUICK, start=1.0))
-    eventually(lambda: place.told("NameTaken", "bert-worker-1"))
+    eventually(lambda: place.events_of("NameTaken", "bert-worker-1"))
     run = place.record()["run"]
     place.cluster.patch(pods, "bert-worker-1", {"metadata": {"annotations": {SPEC_HASH: run}}})
     place.fails("bert-worker-1")
@@ -123,12 +123,12 @@ def test_config_maps_of_others_are_reported_one_after_the_other_and_not_written(
     running = watching()
     place.kubelets()
     place.submit(training_job())
-    eventually(lambda: place.told("NameTaken", "bert-config"))
+    eventually(lambda: place.events_of("NameTaken", "bert-config"))
     eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken") == 1)
     assert place.cluster.get(maps, "bert-etcompile-status") == theirs["status"]
     place.cluster.delete(maps, "bert-etcompile-status")
-    eventually(lambda: len(place.told("NameTaken", "bert-config")) == 2, 40)
-    held = " ".join(event["message"] for event in place.told("NameTaken", "bert-config"))
+    eventually(lambda: len(place.events_of("NameTaken", "bert-config")) == 2, 40)
+    held = " ".join(event["message"] for event in place.events_of("NameTaken", "bert-config"))
     for slot in ("status", "hosts"):
         assert f"the ConfigMap bert-etcompile-{slot} does not have the label" in held
     assert running.value(UNSUPERVISED, reason="NameTaken") == 1
@@ -155,7 +155,7 @@ def test_config_map_that_lost_its_label_is_reported_and_nothing_forgotten(place,
     place.cluster.patch(maps, name, {"metadata": {"labels": {"etcompile.dev/job": None}}})
     before = place.data(name)
     place.fails("bert-worker-1")
-    [event] = eventually(lambda: place.told("NameTaken", "bert-config"))
+    [event] = eventually(lambda: place.events_of("NameTaken", "bert-config"))
     words = f"the ConfigMap {name} does not have the label etcompile.dev/job=bert: add it, or"
     assert words in event["message"]
     eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken"))
@@ -170,14 +170,14 @@ def test_config_map_that_lost_its_label_is_reported_and_nothing_forgotten(place,
 def test_record_that_cannot_be_written_is_reported(place, watching, change):
     maps = place.cluster.resource("v1", "ConfigMap")
     metadata = {"name": "bert-etcompile-status", "labels": {"etcompile.dev/job": "bert"}}
-    made = place.cluster.create(
+    created = place.cluster.create(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **change}
     )
     running = watching()
     place.kubelets()
     place.submit(training_job())
-    eventually(lambda: place.told("Refused", "bert-config"))
-    assert place.cluster.get(maps, "bert-etcompile-status") == made
+    eventually(lambda: place.events_of("Refused", "bert-config"))
+    assert place.cluster.get(maps, "bert-etcompile-status") == created
     assert running.value(UNSUPERVISED, reason="Refused") == 1
     place.cluster.delete(maps, "bert-etcompile-status")
     eventually(lambda: place.record().get("phase") == "Running", 40)

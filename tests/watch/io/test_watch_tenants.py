@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from watched import Place, eventually, own_map, training_job
+from watched import Place, eventually, job_map, training_job
 
 import etcompile
 from etcompile.kubeapi import ClusterError, connect
@@ -98,15 +98,15 @@ class Tenant:
             [*pool.map(lambda _: self.pod(owner="u" * 1_000_000), range(100))]
             [*pool.map(lambda _: self.pod(notes=240_000), range(PODS))]
 
-    def fill_room(self) -> None:
+    def fill_cap(self) -> None:
         """ConfigMaps of a megabyte with every pattern, in each place that the watcher reads."""
         for number, (text, slot) in enumerate(itertools.product(PATTERNS, SLOTS)):
             key = {"config": "job.yaml", "etcompile-status": "record"}.get(slot, "hostfile")
             filling = text * (1_000_000 // len(text.encode()))
             name = f"full-{number}"
-            self.place.cluster.create(own_map(self.place, f"{name}-{slot}", name, **{key: filling}))
+            self.place.cluster.create(job_map(self.place, f"{name}-{slot}", name, **{key: filling}))
 
-    def give_room(self) -> None:
+    def free_cap(self) -> None:
         for number, (_, slot) in enumerate(itertools.product(PATTERNS, SLOTS)):
             self.delete(f"full-{number}-{slot}", "ConfigMap")
 
@@ -123,7 +123,7 @@ class Tenant:
             config["data"]["job.yaml"] = text
             self.place.cluster.create(config)
             record = {"run": "x", "version": 3, "replicas": {"worker": {"0-299999": {}}}}
-            status = own_map(self.place, f"{job}-status", job, record=json.dumps(record))
+            status = job_map(self.place, f"{job}-status", job, record=json.dumps(record))
             self.place.cluster.create(status)
 
     def odd_maps(self) -> None:
@@ -134,7 +134,7 @@ class Tenant:
                 if "job.yaml" in value.get("data", {}):
                     self.place.cluster.create(value)
             for end in ("status", "hosts"):
-                value = own_map(self.place, f"{job}-{end}", job)
+                value = job_map(self.place, f"{job}-{end}", job)
                 if form == "unlabelled":
                     value["metadata"]["labels"] = {}
                 if form in ("binary", "unlabelled"):
@@ -164,9 +164,9 @@ class Tenant:
                 self.delete(self.pod(owner="u" * 1_000_000))
                 self.many_replicas()
                 self.odd_maps()
-                self.fill_room()
+                self.fill_cap()
                 stop.wait(1.0)
-                self.give_room()
+                self.free_cap()
                 self.delete(dots)
         except BaseException as error:
             problems.append(error)
@@ -265,11 +265,11 @@ def test_job_beyond_the_cap_is_supervised_when_another_is_gone(place, watching, 
     monkeypatch.setattr("etcompile.watch.core.observe._MAPS", 20_000)
     monkeypatch.setattr("etcompile.watch.core.controller._HEAL_AFTER", 0.5)
     place.kubelets()
-    full = own_map(place, "full-etcompile", "full", **{"job.yaml": "#" * 15_500})
+    full = job_map(place, "full-etcompile", "full", **{"job.yaml": "#" * 15_500})
     place.cluster.create(full)
     running = watching()
     place.submit(training_job())
-    eventually(lambda: place.told("UnreadableJob"))
+    eventually(lambda: place.events_of("UnreadableJob"))
     assert place.data("bert-etcompile-status") == {}
     place.cluster.delete(place.cluster.resource("v1", "ConfigMap"), "full-etcompile")
     eventually(lambda: place.whole(2), 30)

@@ -21,8 +21,8 @@ def started(place, workers: int = 2, **spec) -> None:
 
 def manifest(pod: dict) -> dict:
     """What of a live Pod came from whoever created it."""
-    kept = ("name", "namespace", "labels", "annotations", "ownerReferences", "finalizers")
-    metadata = {key: value for key, value in pod["metadata"].items() if key in kept}
+    preserved = ("name", "namespace", "labels", "annotations", "ownerReferences", "finalizers")
+    metadata = {key: value for key, value in pod["metadata"].items() if key in preserved}
     metadata.get("annotations", {}).pop("etcompile.dev/touched", None)
     return {"metadata": metadata, "spec": pod["spec"]}
 
@@ -48,8 +48,10 @@ def test_failed_worker_is_recreated_as_it_was_and_an_event_says_why(place, watch
     assert without_lots(after) == without_lots(before)
     eventually(lambda: place.whole(2))
     uid = before["metadata"]["uid"]
-    told = eventually(lambda: [e for e in place.events() if e["involvedObject"].get("uid") == uid])
-    assert "137" in told[0]["message"]
+    events = eventually(
+        lambda: [e for e in place.events() if e["involvedObject"].get("uid") == uid]
+    )
+    assert "137" in events[0]["message"]
 
 
 def test_forty_workers_that_fail_at_once_are_each_replaced_once(place, watching):
@@ -65,8 +67,8 @@ def test_forty_workers_that_fail_at_once_are_each_replaced_once(place, watching)
     eventually(lambda: place.whole(45), 40)
     after = {name: pod["metadata"]["uid"] for name, pod in place.pods().items()}
     assert {name for name in before if after[name] != before[name]} == set(names)
-    made = [write for write in place.writes(NAME) if write[0] == "create"]
-    assert sorted(name for _, kind, name in made if kind == "pods") == sorted(names)
+    creations = [write for write in place.writes(NAME) if write[0] == "create"]
+    assert sorted(name for _, kind, name in creations if kind == "pods") == sorted(names)
     # An answer that gets lost on a busy machine is not counted.
     assert 0 < running.value("etcompile_watch_replacements_total", reason="failed") <= 40
 
@@ -87,13 +89,13 @@ def test_key_pair_is_created_once_and_never_replaced(place, watching):
     watching()
     place.submit(training_job())
     secrets = place.cluster.resource("v1", "Secret")
-    made = eventually(lambda: place.cluster.get(secrets, "bert"))
-    assert {"id_rsa", "id_rsa.pub"} <= made["data"].keys()
-    assert made["immutable"] is True
+    key_pair = eventually(lambda: place.cluster.get(secrets, "bert"))
+    assert {"id_rsa", "id_rsa.pub"} <= key_pair["data"].keys()
+    assert key_pair["immutable"] is True
     watching()  # another one, which cannot know
     place.submit(training_job("other"))
     eventually(lambda: place.cluster.get(secrets, "other"))
-    assert place.cluster.get(secrets, "bert")["data"] == made["data"]
+    assert place.cluster.get(secrets, "bert")["data"] == key_pair["data"]
 
 
 # ---- Git in the loop -----------------------------------------------------------------------------

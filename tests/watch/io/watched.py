@@ -32,11 +32,11 @@ def eventually(
 ) -> Any:
     """What `check` returns once it is true; fails the test if that takes too long."""
     end = time.monotonic() + seconds
-    while not (found := check()):
+    while not (result := check()):
         if time.monotonic() > end:
             raise AssertionError(why or f"not within {seconds} s")
         time.sleep(pause)
-    return found
+    return result
 
 
 def training_job(name: str = "bert", workers: int = 2, **spec: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def training_job(name: str = "bert", workers: int = 2, **spec: Any) -> dict[str,
     }
 
 
-def own_map(place: "Place", name: str, job: str, **data: str) -> dict[str, Any]:
+def job_map(place: "Place", name: str, job: str, **data: str) -> dict[str, Any]:
     """A ConfigMap with the label of a job."""
     metadata = {"name": name, "namespace": place.namespace, "labels": {"etcompile.dev/job": job}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
@@ -95,18 +95,18 @@ class Place:
         options = Options(
             namespace=self.namespace, settings=Settings(profiles=profiles, **settings)
         )
-        made = compile([*documents], options)
-        assert made.ok, [one.message for one in made.diagnostics]
-        objects = [json.loads(json.dumps(value)) for value in made.objects]
+        compilation = compile([*documents], options)
+        assert compilation.ok, [one.message for one in compilation.diagnostics]
+        objects = [json.loads(json.dumps(value)) for value in compilation.objects]
         for value in objects:
             value["metadata"].setdefault("namespace", self.namespace)
             if marks:
                 marks(value)
         return objects
 
-    def submit(self, *documents: dict, **given: Any) -> list[dict]:
+    def submit(self, *documents: dict, **options: Any) -> list[dict]:
         """Creates what documents compile to, Pods last."""
-        objects = self.compiled(*documents, **given)
+        objects = self.compiled(*documents, **options)
         for value in objects:
             self.cluster.create(value)
         return objects
@@ -197,13 +197,13 @@ class Place:
 
     def uid(self, name: str) -> str:
         """The UID of a live Pod; empty if it is gone."""
-        found = self.pod(name)
-        return found["metadata"]["uid"] if found else ""
+        pod = self.pod(name)
+        return pod["metadata"]["uid"] if pod else ""
 
     def data(self, name: str) -> dict[str, str]:
         """The data of a ConfigMap; empty if there is none."""
-        found = self.cluster.get(self._maps, name, self.namespace)
-        return (found or {}).get("data") or {}
+        config_map = self.cluster.get(self._maps, name, self.namespace)
+        return (config_map or {}).get("data") or {}
 
     def hosts(self, job: str = "bert") -> list[str]:
         """The hosts of the live host list."""
@@ -233,7 +233,7 @@ class Place:
         """The Events of the namespace."""
         return self.cluster.list(self.cluster.resource("v1", "Event"), self.namespace).items
 
-    def told(self, reason: str, name: str = "") -> list[dict]:
+    def events_of(self, reason: str, name: str = "") -> list[dict]:
         """The Events of a reason so far, about the object of a name.
 
         A watcher writes them beside its work: wait for those that have to come.
@@ -246,15 +246,15 @@ class Place:
 
     def ready(self, role: str = "worker", job: str = "") -> list[str]:
         """The names of the Pods of a role that are Ready, in the order of their numbers."""
-        found = [
+        pods = [
             pod
             for pod in self.pods().values()
             if pod["metadata"]["labels"].get("etcompile.dev/role") == role
             and job in ("", pod["metadata"]["labels"].get("etcompile.dev/job"))
             and is_ready(pod)
         ]
-        found.sort(key=lambda pod: int(pod["metadata"]["labels"]["etcompile.dev/index"]))
-        return [pod["metadata"]["name"] for pod in found]
+        pods.sort(key=lambda pod: int(pod["metadata"]["labels"]["etcompile.dev/index"]))
+        return [pod["metadata"]["name"] for pod in pods]
 
     def writes(self, user: str = "") -> list[tuple[str, str, str]]:
         """Verb, resource and name of each write so far, of a user whose name has this in it."""
@@ -279,7 +279,7 @@ def maps(place: Place) -> Any:
     return place.cluster.resource("v1", "ConfigMap")
 
 
-def made(place: Place) -> list[str]:
+def created_pods(place: Place) -> list[str]:
     """The Pods that watchers created."""
     return [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
 
