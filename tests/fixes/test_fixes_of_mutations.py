@@ -90,17 +90,17 @@ def commented(text):
             closed |= {*range(first, last + 1)}
         if node.id == "scalar" and node.style in ("|", ">"):
             closed |= {first, last}
-    result = []
+    output = []
     for number, line in enumerate(lines):
         words = line.strip()
         if not words or number in closed or words.startswith(("#", "---", "...", "%")):
-            result.append(line)
+            output.append(line)
             continue
         if number % 7 == 3 and number - 1 not in closed:
             indent = len(line) - len(line.lstrip(" "))
-            result.append(f"{' ' * indent}# above {number}")
-        result.append(line if " #" in line else f"{line}   # note {number} é🎈")
-    result = "\n".join(result) + "\n"
+            output.append(f"{' ' * indent}# above {number}")
+        output.append(line if " #" in line else f"{line}   # note {number} é🎈")
+    result = "\n".join(output) + "\n"
     assert [*yaml.safe_load_all(result)] == [*yaml.safe_load_all(text)]
     return result
 
