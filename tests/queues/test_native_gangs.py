@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from disturbed import WatchedJob, asking, kubeflow, until
-from queueing import NODES, RACK, Cluster, Programs, on_own_plane
+from queueing import NODES, RACK, Cluster, Programs, on_separate_plane
 
 from controlplane.fixtures import teller
 from etcompile import Settings
@@ -172,7 +172,7 @@ def gangs(control_plane, require, request, tmp_path_factory) -> Iterator[Gangs]:
         f"--feature-gates={','.join(f'{gate}=true' for gate in GATES[minor])}",
         f"--runtime-config=scheduling.k8s.io/{APIS[minor]}=true",
     )
-    with on_own_plane(
+    with on_separate_plane(
         control_plane, folder, flags, lambda plane: Gangs(minor, plane, programs, folder)
     ) as running:
         yield running
