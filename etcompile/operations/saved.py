@@ -10,7 +10,7 @@ from etcompile.kubeapi.kubeconfig import ApiClient
 from etcompile.load import access, parse
 from etcompile.operations.cluster_plan import ImpossibleError, acyclic
 from etcompile.plan.applysets import PART_OF
-from etcompile.plan.matching import difference, unchanged
+from etcompile.plan.matches import difference, unchanged
 from etcompile.plan.plan_file import PlanError, read_plan
 from etcompile.plan.planner import resolved
 from etcompile.plan.scope import Rights

@@ -22,7 +22,7 @@ from etcompile.model.run_record import read_record
 from etcompile.operations.declarations import declarations
 from etcompile.plan import applysets
 from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
-from etcompile.plan.matching import Matching
+from etcompile.plan.matches import Matches
 from etcompile.plan.owners import names_of_config, run_of
 from etcompile.plan.planner import Watched
 from etcompile.plan.scope import Rights
@@ -56,7 +56,7 @@ class Snapshot(Struct, frozen=True):
     """
 
     now: float
-    matching: Matching
+    matching: Matches
     states: dict[Key, ObjectState]
     jobs: dict[str, ProposedJob]
     watched: dict[str | None, Watched]
@@ -102,7 +102,7 @@ def read_live(
         title: applysets.applyset_id(ref) for title, ref in inventories.items()
     }
     declared = declarations(compilation, ids, generated=True)
-    matching, seen = Matching(declared, rights, live.namespace), dict[Key, ObjectState]()
+    matching, seen = Matches(declared, rights, live.namespace), dict[Key, ObjectState]()
     for value in _live_objects(live, compilation, there.values()):
         matching.add(value)
         seen |= states([value])

@@ -18,9 +18,9 @@ from etcompile.model.protocol import JOB_LABEL, ROLE_LABEL
 from etcompile.model.run_record import RunRecord
 from etcompile.plan import owners
 from etcompile.plan.field_values import ABSENT, Raw
-from etcompile.plan.matching import (
+from etcompile.plan.matches import (
     Difference,
-    Matching,
+    Matches,
     created,
     difference,
     manifest_of,
@@ -103,7 +103,7 @@ def plan(
     Returns:
         The plan. Steps that wait for each other in a ring (`schedule.ring`) are in no order.
     """
-    matching = Matching(desired, rights or Rights(), namespace)
+    matching = Matches(desired, rights or Rights(), namespace)
     for value in live:
         matching.add(value)
     steps = arranged(matching, decided(matching), pods)
@@ -111,7 +111,7 @@ def plan(
 
 
 def decided(
-    matching: Matching,
+    matching: Matches,
     answers: Iterable[Answer | None] | None = None,
     watched: Mapping[str | None, Watched] = MappingProxyType({}),
     now: float = 0.0,
@@ -167,7 +167,7 @@ def decided(
 
 
 def arranged(
-    matching: Matching, drafts: Sequence[Draft], pods: Mapping[str, Iterable[Object]]
+    matching: Matches, drafts: Sequence[Draft], pods: Mapping[str, Iterable[Object]]
 ) -> tuple[Step, ...]:
     """Return the steps in order, without those that would destroy what other Pods use.
 

@@ -14,7 +14,7 @@ from msgspec import structs
 from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import config_names
 from etcompile.plan import owners
-from etcompile.plan.matching import created
+from etcompile.plan.matches import created
 from etcompile.plan.mounts import held
 from etcompile.plan.schedule import Draft, in_turn, ordered
 from etcompile.plan.step import (

@@ -35,7 +35,7 @@ from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import compared
 from etcompile.plan.field_values import Raw, changed_at, value_at
-from etcompile.plan.matching import Difference
+from etcompile.plan.matches import Difference
 from etcompile.plan.planner import Answer
 from etcompile.plan.step import DESTROYS, Action, ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import Proposal

@@ -102,7 +102,7 @@ def test_numbers_that_are_not_the_launchers_or_not_certain_are_left_alone(
         ["/usr/local/mpi/bin/mpirun", "--allow-run-as-root", "-np", "8", "./train"],
         ["mpirun", "-x", "PATH", "--mca", "btl", "^openib", "-n", "8", "./train"],
         ["mpirun", "--bind-to", "none", "--map-by", "slot", "-np", "8", "./train"],
-        ["mpirun", "--hostfile", "/etc/mpi/hostfile", "-np", "8", "./train"],
+        ["mpirun", "--hostfile", "/job/hostfile", "-np", "8", "./train"],
         ["mpiexec", "--np", "8", "./train"],
         ["mpirun", "-np", "1", "./ps", ":", "-np", "7", "./worker"],
         ["env", "-u", "X", "A=b", "mpirun", "-np", "8", "./train"],

@@ -27,7 +27,8 @@ def test_every_example_has_a_tree(example: Path) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     assert "wave 100" in done.stdout
     rendered = CliRunner().invoke(program, ["render", str(example)]).stdout
-    gated = "/etc/etcompile/scripts/wait-for-workers.sh\n" in rendered
+    # A gang that restarts in place waits for its master in the supervisor.
+    gated = "/etc/etcompile/scripts/wait-for-workers.sh\n" in rendered or "gang=master" in rendered
     assert ("waits for Pod" in done.stdout) == gated
 
 

@@ -36,7 +36,8 @@ def test_an_equal_folder_is_code_0_and_no_output(job: Path, out: Path) -> None:
 
 def test_differences_are_listed_and_shown_and_nothing_is_written(job: Path, out: Path) -> None:
     (out / "mnist" / "10-prereqs.yaml").unlink()
-    (out / "mnist" / "90-launcher.yaml").write_text("mine\n")
+    launcher = out / "mnist" / "90-launcher.yaml"
+    launcher.write_text(f"{launcher.read_text()}# mine\n")
     document = training_job()
     worker(document)["template"]["spec"]["containers"][0]["image"] = "horovod/horovod:0.28.2"
     write(job, document)

@@ -106,6 +106,8 @@ def test_what_the_program_sees_is_the_same_but_for_what_is_listed(path, tmp_path
     assert len(pods(before)) == len(pods(after)) > 0
     for was, now in zip(pods(before), pods(after), strict=True):
         one, other = main(was), main(now)
+        if one["command"][1].endswith("/wait-for-workers.sh"):  # it runs the rest as it is
+            one = {**one, "command": one["command"][2:]}
         if "in-place" in path.parts:  # which exit codes are not restarted is lost, and told
             assert any("restartPolicy" in words for words in messages(result, "ET2141"))
             assert "--permanent=exit-code" in one["command"]

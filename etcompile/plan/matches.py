@@ -50,7 +50,7 @@ class Difference(Struct, frozen=True):
     job: str | None = None
 
 
-class Matching:
+class Matches:
     """The declared objects, and what exists of them.
 
     Attributes:
