@@ -42,7 +42,7 @@ class Logs:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.asked: list[str | None] = []
+        self.requests: list[str | None] = []
         self.refused = False
 
     def now(self) -> float:
@@ -51,7 +51,7 @@ class Logs:
     def log(
         self, name: str, container: str, namespace: str, *, tail: None, since: str, limit: int
     ) -> Iterator[str]:
-        self.asked.append(since)
+        self.requests.append(since)
         if self.refused:
             raise ClusterError("Forbidden", "it may not", status=403)
         yield from (line for line in self.lines if line >= since)
@@ -72,20 +72,20 @@ def store() -> Store:
 @pytest.fixture
 def events() -> Any:
     """What people are told."""
-    told: list[EmitEvent] = []
+    emitted: list[EmitEvent] = []
 
     def emit(about: Any, reason: str, message: str, *, warning: bool, once: str = "") -> None:
-        told.append(EmitEvent(reason, message, about.name, once, warning=warning))
+        emitted.append(EmitEvent(reason, message, about.name, once, warning=warning))
 
-    return SimpleNamespace(told=told, emit=emit)
+    return SimpleNamespace(emitted=emitted, emit=emit)
 
 
 @pytest.fixture
 def read(logs: Logs, store: Store, events: Any) -> Any:
     """`read()`: what is known of the log after it was read again."""
-    beside: Any = AtOnce()
+    background: Any = AtOnce()
     stub: Any = SimpleNamespace()
-    executor = ActionExecutor(logs, store, lambda: True, stub, events, beside)
+    executor = ActionExecutor(logs, store, lambda: True, stub, events, background)
     memory = JobMemory()
 
     def read_again() -> LogRead:
@@ -114,7 +114,7 @@ def test_log_is_read_on_from_its_last_line(logs: Logs, read: Any) -> None:
     assert epochs(first) == [1]
     logs.lines += ["2026-01-01T00:00:05Z step 2"]
     assert read().lines == first.lines
-    assert logs.asked == ["", "2026-01-01T00:00:02.5Z", "2026-01-01T00:00:04Z"]
+    assert logs.requests == ["", "2026-01-01T00:00:02.5Z", "2026-01-01T00:00:04Z"]
 
 
 def test_only_the_newest_lines_of_a_log_are_stored(logs: Logs, read: Any) -> None:
@@ -143,7 +143,7 @@ def test_command_without_a_supervisor_is_reported(logs: Logs, read: Any) -> None
     logs.lines = [f"2026-01-01T00:00:01Z {line}"]
     world = World(pytorch_job())
     world.known_logs[world.pods[FIRST].uid] = {"epochs": read()}
-    [event] = [own for own in world.decide() if isinstance(own, EmitEvent)]
+    [event] = [action for action in world.decide() if isinstance(action, EmitEvent)]
     assert (event.reason, event.pod, event.once) == ("Unsupervised", FIRST, True)
     assert event.message.startswith("this image has no Python 3.8")
 
@@ -154,4 +154,4 @@ def test_event_is_reported_once(logs: Logs, store: Store, events: Any) -> None:
     case = Case(KEY, stub, SeenJob(), None, JobMemory())
     for _ in range(2):
         executor.act(case, [EmitEvent("Unsupervised", "x", FIRST, "u", once=True)])
-    assert len(events.told) == 1
+    assert len(events.emitted) == 1

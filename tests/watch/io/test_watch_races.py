@@ -98,7 +98,7 @@ def test_et_operator_49_old_status_does_not_overwrite_a_newer_one(place, late):
     assert place.uid("bert-worker-1") == uid
 
 
-def test_et_operator_49_scale_in_amid_lost_answers_is_carried_out_once(place, late, proxy):
+def test_et_operator_49_scale_in_amid_lost_answers_is_executed_once(place, late, proxy):
     late()
     job = training_job(workers=4)
     begun(place, job, workers=4)

@@ -212,7 +212,7 @@ def tenant(control_plane) -> Iterator[Tenant]:
         yield Tenant(Place(control_plane, cluster, name))
 
 
-def test_failed_workers_beside_a_hostile_tenant_come_back_within_5_seconds(
+def test_failed_workers_next_to_a_hostile_tenant_return_within_5_seconds(
     place, control_plane, tenant, tmp_path
 ):
     place.kubelets()

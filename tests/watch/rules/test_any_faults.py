@@ -149,10 +149,10 @@ def test_any_faults_leave_a_job_as_declared_or_with_a_verdict(
     kind: str, git: bool, script: list[tuple[tuple[Any, ...], bool]]
 ) -> None:
     world = Checked(JOBS[kind], git=git)
-    for operation, look in script:
+    for operation, settles in script:
         note(f"{world.now:.1f} {operation}")
         operate(world, operation)
-        if look:
+        if settles:
             world.settle()
     note("quiet")
     world.wait(LONG)

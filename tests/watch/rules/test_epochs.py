@@ -32,9 +32,9 @@ def changes(world: World) -> list[Any]:
 def test_undisturbed_run_costs_one_log_request_every_ten_seconds() -> None:
     world = World(pytorch_job())
     world.wait(100)
-    asked = world.reads("epochs")
-    assert {one.name for one in asked} == {FIRST}
-    assert 9 <= len(asked) <= 11
+    reads = world.reads("epochs")
+    assert {one.name for one in reads} == {FIRST}
+    assert 9 <= len(reads) <= 11
     assert world.record.epoch == 0
     assert not changes(world)
     assert not world.of(WriteStatus)
@@ -51,13 +51,13 @@ def test_epoch_is_recorded_and_no_pod_is_changed() -> None:
     assert world.record.restarts_in_a_row == 1
     assert world.record.epoch_reason == "worker-1 failed first: exit code 137"
     assert world.record.restarted_at == at
-    [told] = world.told("EpochBegins")
-    assert told.warning
-    assert told.message.startswith("worker-1 failed first: exit code 137: epoch 1 begins")
+    [event] = world.told("EpochBegins")
+    assert event.warning
+    assert event.message.startswith("worker-1 failed first: exit code 137: epoch 1 begins")
     assert uids(world) == before
     assert not changes(world)
-    [kept] = world.failures
-    assert (kept.pod, kept.code, kept.attempt) == ("mnist-worker-1", 137, 0)
+    [failure] = world.failures
+    assert (failure.pod, failure.code, failure.attempt) == ("mnist-worker-1", 137, 0)
     writes = len(world.of(WriteStatus))
     world.wait(600)
     assert len(world.of(WriteStatus)) == writes
@@ -73,7 +73,7 @@ def test_watcher_that_was_away_counts_each_epoch_once() -> None:
     world.restart_watcher()
     world.wait(20)
     assert (world.record.epoch, world.record.restarts) == (4, 4)
-    assert [told.message.split(": ")[2] for told in world.told("EpochBegins")] == [
+    assert [event.message.split(": ")[2] for event in world.told("EpochBegins")] == [
         f"epoch {epoch} begins in the existing Pods" for epoch in (1, 2, 3, 4)
     ]
     world.restart_watcher()
@@ -140,8 +140,8 @@ def test_deleted_pod_alone_is_recreated_with_the_epoch() -> None:
     before = uids(world)
     world.delete("mnist-worker-1")
     world.wait(30)
-    [made] = changes(world)
-    assert (made.name, made.annotations[EPOCH]) == ("mnist-worker-1", "1 1")
+    [created] = changes(world)
+    assert (created.name, created.annotations[EPOCH]) == ("mnist-worker-1", "1 1")
     after = uids(world)
     assert {name for name in after if after[name] != before[name]} == {"mnist-worker-1"}
 
@@ -293,19 +293,19 @@ def launcher(limit: int | None = None) -> World:
     return World(document)
 
 
-def test_launcher_reports_its_own_epochs() -> None:
+def test_launcher_reports_its_epochs() -> None:
     world = launcher()
     before = uids(world)
     world.says("mnist-launcher", begins(1, 1, failed("launcher-0")))
     world.wait(15)
     assert (world.record.epoch, world.record.replaced) == (1, {"launcher": 1})
     assert world.record.epoch_reason == "mnist-launcher: launcher-0 failed first: exit code 1"
-    [told] = world.told("CommandRestarted")
-    assert told.pod == "mnist-launcher"
+    [event] = world.told("CommandRestarted")
+    assert event.pod == "mnist-launcher"
     assert uids(world) == before
     assert {one.name for one in world.reads("epochs")} == {"mnist-launcher"}
-    [kept] = world.failures
-    assert kept.pod == "mnist-launcher"
+    [failure] = world.failures
+    assert failure.pod == "mnist-launcher"
     world.delete("mnist-launcher")
     world.wait(30)
     assert world.annotated["mnist-launcher"] == "1 1"
@@ -325,13 +325,13 @@ def test_launcher_that_needs_a_new_pod_is_recreated_alone() -> None:
 
 
 def test_elastic_nodes_restart_within_their_limit_and_then_all_together() -> None:
-    given = runtime()
-    replicated(given)["template"]["spec"]["backoffLimit"] = 2
-    given["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1}
-    made = job(trainer={"numNodes": 1})
+    training_runtime = runtime()
+    replicated(training_runtime)["template"]["spec"]["backoffLimit"] = 2
+    training_runtime["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1}
+    trainjob = job(trainer={"numNodes": 1})
     names = {"etcompile.dev/restart": "in-place", "etcompile.dev/nnodes": "1:4"}
-    made["metadata"]["annotations"] = names
-    world = World(given, made)
+    trainjob["metadata"]["annotations"] = names
+    world = World(training_runtime, trainjob)
     last = "epoch 2 is the last (restarts: 2, in a row: 2): backoffLimit 2 is reached: x"
     before = uids(world)
     for epoch in (1, 2):
@@ -366,8 +366,13 @@ def test_last_lines_of_the_first_failure_are_read_from_its_log() -> None:
     )
     world.read(ask, lines)
     world.wait(5)
-    [kept] = world.failures
-    assert (kept.code, kept.signal, kept.tail, kept.at) == (139, 11, "step 7", 1_000_001.0)
+    [failure] = world.failures
+    assert (failure.code, failure.signal, failure.tail, failure.at) == (
+        139,
+        11,
+        "step 7",
+        1_000_001.0,
+    )
     assert len(world.reads("end")) == 1
 
 
@@ -379,8 +384,8 @@ def test_log_without_the_failure_is_read_once(lines: tuple[str, ...]) -> None:
     [ask] = world.reads("end")
     world.read(ask, lines)
     world.wait(30)
-    [kept] = world.failures
-    assert (kept.code, kept.message) == (139, "its log could not be read")
+    [failure] = world.failures
+    assert (failure.code, failure.message) == (139, "its log could not be read")
     assert len(world.reads("end")) == 1
 
 
@@ -393,8 +398,8 @@ def test_killed_container_belongs_to_the_attempt_that_it_ended() -> None:
     world.wait(15)
     world.change(pod.name, failures=(died,), restarts=1)
     world.wait(5)
-    [kept] = world.failures
-    assert kept.attempt == 0
+    [failure] = world.failures
+    assert failure.attempt == 0
 
 
 def test_terminating_pods_do_not_request_another_restart() -> None:

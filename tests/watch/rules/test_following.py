@@ -39,9 +39,13 @@ def servers(restart: str = "Never", **types: Any) -> dict[str, Any]:
     memory = {"requests": {"memory": "4Gi"}, "limits": {"memory": "4Gi"}}
     worker = dlrover_type(3, command=["python", "train.py"], resources=memory)
     worker["template"]["spec"]["restartPolicy"] = restart
-    given = {"ps": dlrover_type(2, command=["python", "train.py"]), "worker": worker, **types}
+    replica_types = {
+        "ps": dlrover_type(2, command=["python", "train.py"]),
+        "worker": worker,
+        **types,
+    }
     return elastic_job(
-        given,
+        replica_types,
         annotations={"etcompile.dev/parameter-servers": "static"},
         distributionStrategy="ParameterServerStrategy",
     )
@@ -49,9 +53,9 @@ def servers(restart: str = "Never", **types: Any) -> dict[str, Any]:
 
 def history(world: World) -> RestartHistory:
     """Who has had rank 1."""
-    found = world.record.replica(("worker", 1)).history
-    assert found is not None
-    return found
+    recorded = world.record.replica(("worker", 1)).history
+    assert recorded is not None
+    return recorded
 
 
 def out_of_memory(world: World, name: str) -> None:
@@ -128,9 +132,11 @@ def test_rank_is_followed_up_to_its_limit_and_kills_do_not_count(loss: str, coun
     assert (world.record.phase == "Failed") == counted
 
 
-@pytest.mark.parametrize(("given", "most"), [(None, 3), (0, 0), (1, 1), (9, 5)])
-def test_limit_of_followers_is_restart_count_and_five_at_most(given: int | None, most: int) -> None:
-    worker = {} if given is None else {"restartCount": given}
+@pytest.mark.parametrize(("restart_count", "most"), [(None, 3), (0, 0), (1, 1), (9, 5)])
+def test_limit_of_followers_is_restart_count_and_five_at_most(
+    restart_count: int | None, most: int
+) -> None:
+    worker = {} if restart_count is None else {"restartCount": restart_count}
     world = World(torch("1:12", 12, **worker))
     name = WORKER
     for _ in range(12):
@@ -423,8 +429,8 @@ def waiting(job: dict[str, Any], running: int, **options: Any) -> World:
 def test_worker_that_never_starts_fails_the_run_as_its_strategy_says(
     strategy: str | None, running: int, ends: bool
 ) -> None:
-    given = {"pending_fail_strategy": strategy} if strategy else {}
-    world = waiting(torch(annotations=given), running)
+    annotations = {"pending_fail_strategy": strategy} if strategy else {}
+    world = waiting(torch(annotations=annotations), running)
     assert world.record.phase == ("Failed" if ends else "Running" if running else "Pending")
     assert not ends or world.record.reason == "PendingTimeout"
 
@@ -496,10 +502,10 @@ def test_worker_out_of_memory_without_a_master_is_followed_with_more() -> None:
         world.wait(60)
         line = history(world)
         sizes.append(line.memory)
-        [made] = [one for one in world.of(CreatePod) if one.index == line.index]
-        assert made.undeclared is not None
-        assert made.undeclared.resources == {"memory": line.memory}
-        name = made.name
+        [created] = [one for one in world.of(CreatePod) if one.index == line.index]
+        assert created.undeclared is not None
+        assert created.undeclared.resources == {"memory": line.memory}
+        name = created.name
     assert sizes == ["8192Mi", "16384Mi", "24576Mi"]
 
 
@@ -575,10 +581,10 @@ def test_any_faults_leave_each_rank_with_one_pod_or_the_run_with_a_verdict(
     git: bool, script: list[tuple[tuple[Any, ...], bool]]
 ) -> None:
     world = Watched(torch("2:5", 3), git=git)
-    for operation, look in script:
+    for operation, settles in script:
         note(f"{world.now:.1f} {operation}")
         operate_elastic(world, operation)
-        if look:
+        if settles:
             world.settle()
     note("quiet")
     for _ in range(4):

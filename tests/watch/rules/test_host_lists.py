@@ -259,9 +259,9 @@ def test_hosts_of_the_mpi_operator_have_their_domain() -> None:
 
 def test_hosts_of_a_trainjob_are_named_with_their_service() -> None:
     annotations = {"etcompile.dev/nnodes": "2:4"}
-    given = train_job(trainer={"numNodes": 3, "command": ["horovodrun", *DISCOVERS, "t"]})
-    given["metadata"]["annotations"] = annotations
-    world = World(mpi(), given)
+    trainjob = train_job(trainer={"numNodes": 3, "command": ["horovodrun", *DISCOVERS, "t"]})
+    trainjob["metadata"]["annotations"] = annotations
+    world = World(mpi(), trainjob)
     world.change("t-node-0-1", ready=False)
     world.settle()
     assert world.hosts is not None
@@ -311,8 +311,8 @@ def test_launcher_is_touched_once_for_each_applied_scale(kind: str, restarted: b
     world = World(*of_workers(kind, 3))
     if kind == "v2beta1":  # its launcher is made by a Job of Kubernetes
         run = world.pods["mnist-worker-0"].spec_hash
-        made = PodState("mnist-launcher-x1", "u-1", "launcher", None, run, created=world.now)
-        world.pods[made.name] = structs.replace(made, phase="Running", ready=True)
+        launcher = PodState("mnist-launcher-x1", "u-1", "launcher", None, run, created=world.now)
+        world.pods[launcher.name] = structs.replace(launcher, phase="Running", ready=True)
         world.settle()
     before = len(world.listed)
     world.done.clear()

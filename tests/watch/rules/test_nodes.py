@@ -49,10 +49,10 @@ def test_pod_of_a_silent_node_is_deleted_by_force_after_its_time() -> None:
     ]
     assert world.pods["mnist-worker-1"].uid != old
     assert world.pods["mnist-worker-1"].ready
-    [told] = world.told("PodReleased")
-    assert "node-of-mnist-worker-1 has not answered for 300 s" in told.message
-    [kept] = world.failures
-    assert (kept.pod, kept.reason) == ("mnist-worker-1", "NodeLost")
+    [event] = world.told("PodReleased")
+    assert "node-of-mnist-worker-1 has not answered for 300 s" in event.message
+    [failure] = world.failures
+    assert (failure.pod, failure.reason) == ("mnist-worker-1", "NodeLost")
 
 
 def test_node_that_answers_again_in_time_does_not_lose_its_pod() -> None:
@@ -129,10 +129,12 @@ def test_forced_deletion_survives_a_watcher_that_dies_before_any_action() -> Non
 def fails(world: World, name: str, node: str, reason: str = "UnexpectedAdmissionError") -> None:
     """A Pod fails on a node, by its fault: its kubelet does not admit it."""
     pod = world.pods[name]
-    told = Failure(
+    failure = Failure(
         pod.role, pod.index or 0, name, f"{pod.uid}.{reason}", 0, world.now, node, reason=reason
     )
-    world.fail(name, None, node=node, failures=(told,), refused=True, disrupted=True, reason=reason)
+    world.fail(
+        name, None, node=node, failures=(failure,), refused=True, disrupted=True, reason=reason
+    )
     world.settle()
 
 
@@ -151,8 +153,8 @@ def test_node_that_failed_twice_is_avoided_afterwards() -> None:
     fails(world, "mnist-worker-2", "other")
     world.wait(30)
     assert avoided(world)[-1] == ("bad",)
-    [told] = world.told("NodeAvoided")
-    assert told.message.startswith("recreated Pods avoid the node bad: it caused at least")
+    [event] = world.told("NodeAvoided")
+    assert event.message.startswith("recreated Pods avoid the node bad: it caused at least")
     world.restart_watcher()
     fails(world, "mnist-worker-1", "other")
     world.wait(30)
@@ -182,8 +184,8 @@ def test_failures_of_different_replicas_on_a_node_count_together() -> None:
 def test_failure_that_is_not_the_fault_of_its_node_does_not_count(facts: dict[str, Any]) -> None:
     world = job(**{AVOID: "1"})
     pod = world.pods["mnist-worker-0"]
-    told = Failure("worker", 0, pod.name, f"{pod.uid}.x", 0, world.now, "good", **facts)
-    world.fail(pod.name, 137, failures=(told,))
+    failure = Failure("worker", 0, pod.name, f"{pod.uid}.x", 0, world.now, "good", **facts)
+    world.fail(pod.name, 137, failures=(failure,))
     world.wait(60)
     assert avoided(world)
     assert not any(avoided(world))
@@ -203,7 +205,7 @@ def test_no_node_is_avoided_without_the_annotation() -> None:
 def sent_away(world: World, name: str, node: str, phase: str = "Failed") -> None:
     """The preflight of a Pod ends with 20."""
     pod = world.pods[name]
-    told = Failure(
+    failure = Failure(
         pod.role,
         pod.index or 0,
         name,
@@ -216,7 +218,7 @@ def sent_away(world: World, name: str, node: str, phase: str = "Failed") -> None
         reason="Error",
         tail="7 GPUs are visible, not 8",
     )
-    facts: dict[str, Any] = {"refused": True, "disrupted": True, "failures": (told,)}
+    facts: dict[str, Any] = {"refused": True, "disrupted": True, "failures": (failure,)}
     world.change(name, phase=phase, ready=False, node=node, init_restarts=1, **facts)
 
 
@@ -233,10 +235,10 @@ def test_pod_refused_by_its_preflight_is_recreated_on_another_node(phase: str) -
     assert world.pods["mnist-worker-1"].uid != old
     assert world.record.phase == "Running"
     assert set(avoided(world)) == {("bad",)}
-    [told] = world.told("NodeAvoided")
-    assert "a preflight check rejected it for a Pod of this run" in told.message
-    [kept] = world.failures
-    assert (kept.cause.name, kept.cause.blame) == ("PreflightNode", "node")
+    [event] = world.told("NodeAvoided")
+    assert "a preflight check rejected it for a Pod of this run" in event.message
+    [failure] = world.failures
+    assert (failure.cause.name, failure.cause.blame) == ("PreflightNode", "node")
 
 
 def test_preflight_that_fails_otherwise_is_an_ordinary_failure() -> None:

@@ -18,12 +18,12 @@ def pod(phase: str = "Running", **status: Any) -> dict[str, Any]:
     }
 
 
-def conditions(**given: str) -> list[dict[str, Any]]:
-    return [{"type": t, "status": s, "lastTransitionTime": AT} for t, s in given.items()]
+def conditions(**statuses: str) -> list[dict[str, Any]]:
+    return [{"type": t, "status": s, "lastTransitionTime": AT} for t, s in statuses.items()]
 
 
 @pytest.mark.parametrize(
-    ("phase", "found", "silent"),
+    ("phase", "pod_conditions", "silent"),
     [
         ("Running", conditions(ContainersReady="True", Ready="False"), True),
         ("Running", conditions(ContainersReady="False", Ready="False"), False),
@@ -42,8 +42,10 @@ def conditions(**given: str) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_pod_of_a_silent_node_is_recognized_by_its_conditions(phase, found, silent) -> None:
-    assert bool(observed(pod(phase, conditions=found)).unreachable_since) is silent
+def test_pod_of_a_silent_node_is_recognized_by_its_conditions(
+    phase, pod_conditions, silent
+) -> None:
+    assert bool(observed(pod(phase, conditions=pod_conditions)).unreachable_since) is silent
 
 
 @pytest.mark.parametrize(

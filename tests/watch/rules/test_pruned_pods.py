@@ -13,7 +13,7 @@ def job(replicas: int = 4) -> dict:
     return document
 
 
-def made(world: World) -> list[str]:
+def recreated(world: World) -> list[str]:
     """The Pods that were made again."""
     return [one.name for one in world.of(CreatePod)]
 
@@ -22,24 +22,24 @@ def test_deleted_pod_comes_back_if_its_tool_does_not_recreate_it() -> None:
     world = World(job(), git=True)
     world.delete(WORKERS[1])
     world.wait(10)
-    assert made(world) == []
+    assert recreated(world) == []
     world.wait(10)
-    assert made(world) == [WORKERS[1]]
+    assert recreated(world) == [WORKERS[1]]
 
 
-def test_evicted_pod_comes_back_at_once_beside_a_tool() -> None:
+def test_evicted_pod_is_recreated_at_once_even_with_a_gitops_tool() -> None:
     world = World(job(), git=True)
     world.change(WORKERS[1], disrupted=True)
     world.delete(WORKERS[1])
     world.wait(3)
-    assert made(world) == [WORKERS[1]]
+    assert recreated(world) == [WORKERS[1]]
 
 
 def test_deleted_pod_comes_back_at_once_without_a_tool() -> None:
     world = World(job())
     world.delete(WORKERS[1])
     world.wait(3)
-    assert made(world) == [WORKERS[1]]
+    assert recreated(world) == [WORKERS[1]]
 
 
 def test_pod_pruned_before_its_config_map_changes_stays_away() -> None:
@@ -50,7 +50,7 @@ def test_pod_pruned_before_its_config_map_changes_stays_away() -> None:
     world.wait(9)
     world.job, world.settings = stored_job(job(), scale_in("less", 2))
     world.wait(100)
-    assert made(world) == []
+    assert recreated(world) == []
 
 
 def test_deleted_pod_waits_while_others_of_its_job_terminate() -> None:
@@ -59,7 +59,7 @@ def test_deleted_pod_waits_while_others_of_its_job_terminate() -> None:
         world.change(name, deleting=True, due=world.now + 30)
     world.vanish(WORKERS[0])
     world.wait(29, ready=False)
-    assert made(world) == []
+    assert recreated(world) == []
 
 
 def test_pod_on_a_silent_node_does_not_delay_others_for_long() -> None:
@@ -68,7 +68,7 @@ def test_pod_on_a_silent_node_does_not_delay_others_for_long() -> None:
     world.change(WORKERS[1], deleting=True)
     world.vanish(WORKERS[1])
     world.wait(60, ready=False)
-    assert made(world) == [WORKERS[1]]
+    assert recreated(world) == [WORKERS[1]]
 
 
 def test_watcher_that_starts_during_a_prune_recreates_no_pod() -> None:
@@ -77,4 +77,4 @@ def test_watcher_that_starts_during_a_prune_recreates_no_pod() -> None:
     world.vanish(WORKERS[1])
     world.restart_watcher()
     world.wait(29, ready=False)
-    assert made(world) == []
+    assert recreated(world) == []

@@ -12,7 +12,9 @@ def queued(**policies: str) -> World:
     types = {"Worker": {**replicas("PyTorchJob", 3), "restartPolicy": "ExitCode"}}
     job = kubeflow_job("PyTorchJob", types)
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
-    job["metadata"]["annotations"] = {f"etcompile.dev/{key}": own for key, own in policies.items()}
+    job["metadata"]["annotations"] = {
+        f"etcompile.dev/{key}": value for key, value in policies.items()
+    }
     world = World(job, settings=Settings(gang="kueue", run="one"))
     for name in world.pods:
         world.change(name, node=f"node-of-{name}")

@@ -31,8 +31,8 @@ def shown(world: World) -> JobStatus:
     name = status_name(config["metadata"]["labels"][JOB_LABEL])
     metadata = {**declared["metadata"], "name": name}
     status = {"kind": "ConfigMap", "metadata": metadata, "data": world.status}
-    [found] = statuses([declared, status])
-    return found
+    [job_status] = statuses([declared, status])
+    return job_status
 
 
 def test_record_of_a_followed_worker_gives_status_its_new_name() -> None:
@@ -42,9 +42,9 @@ def test_record_of_a_followed_worker_gives_status_its_new_name() -> None:
     world.wait(30)
     world.fail("mnist-edljob-worker-4")
     world.wait(30)
-    found = shown(world)
-    assert (found.phase, found.because) == ("Running", "reported by the watcher")
-    assert "mnist-edljob-worker-5" in [one.name for one in found.replicas]
+    status = shown(world)
+    assert (status.phase, status.because) == ("Running", "reported by the watcher")
+    assert "mnist-edljob-worker-5" in [one.name for one in status.replicas]
 
 
 def test_record_of_ten_replacements_makes_status_show_ten_restarts() -> None:

@@ -65,7 +65,7 @@ def test_joint_restart_creates_no_pod_before_all_are_gone() -> None:
     assert {one.name for one in world.of(CreatePod)} == set(world.declared)
 
 
-def test_joint_restart_is_carried_out_once_by_any_number_of_watchers() -> None:
+def test_joint_restart_is_executed_once_by_any_number_of_watchers() -> None:
     world = torch(together=True)
     world.fail("mnist-worker-1")
     for count in range(1, 9):
@@ -437,8 +437,8 @@ def test_pods_that_are_never_created_are_reported_once() -> None:
     world.wait(600)
     world.restart_watcher()
     world.wait(600)
-    [told] = world.told("JobNotStarting")
-    assert told.message.startswith("missing: mnist-worker-1 and 1 more; they were never created")
+    [event] = world.told("JobNotStarting")
+    assert event.message.startswith("missing: mnist-worker-1 and 1 more; they were never created")
     assert (world.record.phase, world.record.reason) == ("Pending", "PodsMissing")
     world.sync()
     world.wait(3)
@@ -451,8 +451,8 @@ def test_pods_whose_images_cannot_be_pulled_are_reported_as_pending() -> None:
     for name in world.declared:
         world.change(name, waiting=Waiting("ImagePullBackOff", "Back-off pulling image"))
     world.wait(600, ready=False)
-    [told] = world.told("JobNotStarting")
-    assert told.message == (
+    [event] = world.told("JobNotStarting")
+    assert event.message == (
         "no Pod is running: mnist-worker-0: ImagePullBackOff: Back-off pulling image"
     )
     assert (world.record.phase, world.record.reason) == ("Pending", "ImagePullBackOff")
@@ -461,8 +461,8 @@ def test_pods_whose_images_cannot_be_pulled_are_reported_as_pending() -> None:
     assert (world.record.phase, world.record.reason) == ("Running", "")
 
 
-@pytest.mark.parametrize(("gang", "told"), [("none", 1), ("volcano", 0)])
-def test_unschedulable_pods_are_reported_unless_a_gang_queues(gang: str, told: int) -> None:
+@pytest.mark.parametrize(("gang", "reports"), [("none", 1), ("volcano", 0)])
+def test_unschedulable_pods_are_reported_unless_a_gang_queues(gang: str, reports: int) -> None:
     world = World(training_job(), start=False, settings=Settings(gang=gang))
     world.sync()
     for name in world.declared:
@@ -470,11 +470,11 @@ def test_unschedulable_pods_are_reported_unless_a_gang_queues(gang: str, told: i
     world.wait(30, ready=False)
     assert world.told("JobNotStarting") == []
     world.wait(600, ready=False)
-    assert len(world.told("JobNotStarting")) == told
+    assert len(world.told("JobNotStarting")) == reports
 
 
-@pytest.mark.parametrize(("gang", "told"), [("none", 1), ("volcano", 0)])
-def test_preempted_run_is_pending(gang: str, told: int) -> None:
+@pytest.mark.parametrize(("gang", "reports"), [("none", 1), ("volcano", 0)])
+def test_preempted_run_is_pending(gang: str, reports: int) -> None:
     world = World(training_job(), settings=Settings(gang=gang))
     assert world.record.phase == "Running"
     for name in world.declared:
@@ -483,7 +483,7 @@ def test_preempted_run_is_pending(gang: str, told: int) -> None:
         )
     world.wait(600, ready=False)
     assert (world.record.phase, world.record.reason) == ("Pending", "Unschedulable")
-    assert len(world.told("JobNotStarting")) == told
+    assert len(world.told("JobNotStarting")) == reports
     for name in world.declared:
         world.change(name, waiting=None)
     world.wait(3)
@@ -502,10 +502,10 @@ def test_pod_that_cannot_terminate_is_reported_once_and_awaited(how: str) -> Non
     world.wait(1000, ready=False)
     world.restart_watcher()
     world.wait(1000, ready=False)
-    [told] = world.told("PodUnreachable")
-    assert (told.pod, told.warning) == ("mnist-worker-1", True)
-    assert ("kubectl delete pod mnist-worker-1 --force" in told.message) == (how != "kept")
-    assert ("finalizer" in told.message) == (how == "kept")
+    [event] = world.told("PodUnreachable")
+    assert (event.pod, event.warning) == ("mnist-worker-1", True)
+    assert ("kubectl delete pod mnist-worker-1 --force" in event.message) == (how != "kept")
+    assert ("finalizer" in event.message) == (how == "kept")
     assert "mnist-worker-1" in world.pods
     assert not world.record.ended
 
@@ -530,8 +530,8 @@ def test_name_held_by_a_pod_of_another_run_is_awaited() -> None:
     world.wait(600)
     assert world.deleted == []
     assert world.of(CreatePod) == []
-    [told] = world.told("NameTaken")
-    assert told.pod == "mnist-worker-1"
+    [event] = world.told("NameTaken")
+    assert event.pod == "mnist-worker-1"
 
 
 def test_pod_state_has_only_what_rules_read() -> None:

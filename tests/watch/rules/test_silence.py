@@ -64,12 +64,12 @@ def test_stuck_run_gets_a_new_deciding_pod_and_records_the_first_silent() -> Non
     world.wait(LIMIT + 60)
     after = uids(world)
     assert after["mnist-master-0"] != before["mnist-master-0"]
-    kept = world.failures
-    assert {one.reason for one in kept} == {"Stuck"}
+    failures = world.failures
+    assert {one.reason for one in failures} == {"Stuck"}
     # Who fell silent first comes first.
-    assert first_causes(kept)[0].pod == "mnist-worker-1"
-    [told] = world.told("PodReplaced")
-    assert "no replica has logged anything for too long" in told.message
+    assert first_causes(failures)[0].pod == "mnist-worker-1"
+    [event] = world.told("PodReplaced")
+    assert "no replica has logged anything for too long" in event.message
     # What begins has the same time again.
     deleted = len(world.deleted)
     world.wait(LIMIT - 120)
@@ -168,8 +168,8 @@ def test_stuck_launcher_of_a_kubernetes_job_is_deleted_for_it_to_recreate() -> N
     assert [(one.name, one.reason) for one in world.of(DeletePod)] == [
         ("mnist-launcher-x1", "Stuck")
     ]
-    [told] = world.told("RunStuck")
-    assert told.message == "no replica has logged anything for 600 s: deleted"
+    [event] = world.told("RunStuck")
+    assert event.message == "no replica has logged anything for 600 s: deleted"
 
 
 class Supervised(World):
@@ -214,7 +214,7 @@ def test_stuck_run_in_place_records_the_pod_that_was_silent_first() -> None:
     speaks(world)
     world.wait(LIMIT + 90)
     assert world.record.epoch_reason == "no replica has logged anything for 600 s"
-    assert {(kept.reason, kept.message) for kept in world.failures} == {("Stuck", "")}
+    assert {(failure.reason, failure.message) for failure in world.failures} == {("Stuck", "")}
 
 
 def test_time_in_which_all_were_silent_is_not_training() -> None:

@@ -14,8 +14,13 @@ def pod(version: int, uid: str = "a", phase: str = "Running", **metadata) -> dic
         "etcompile.dev/role": "worker",
         "etcompile.dev/index": "0",
     }
-    own = {"name": "bert-worker-0", "namespace": "ml", "uid": uid, "resourceVersion": str(version)}
-    return {"metadata": {**own, "labels": labels, **metadata}, "status": {"phase": phase}}
+    identity = {
+        "name": "bert-worker-0",
+        "namespace": "ml",
+        "uid": uid,
+        "resourceVersion": str(version),
+    }
+    return {"metadata": {**identity, "labels": labels, **metadata}, "status": {"phase": phase}}
 
 
 def config_map(version: int, name: str = "bert-etcompile-status", **data: str) -> dict:
@@ -25,13 +30,13 @@ def config_map(version: int, name: str = "bert-etcompile-status", **data: str) -
 
 
 @pytest.fixture
-def told() -> list:
+def enqueued() -> list:
     return []
 
 
 @pytest.fixture
-def seen(told) -> Store:
-    return Store(told.append)
+def seen(enqueued) -> Store:
+    return Store(enqueued.append)
 
 
 def view(seen: Store):
@@ -85,7 +90,7 @@ def test_pod_whose_deletion_was_requested_stays_deleting_until_it_is_gone(seen):
     assert not view(seen).deleting
 
 
-def test_vanished_pod_is_remembered_until_its_place_is_taken(seen):
+def test_vanished_pod_is_remembered_until_another_has_its_name(seen):
     seen.observe_pod(pod(5))
     gone = pod(6, phase="Failed", deletionTimestamp="2026-01-01T00:00:00Z")
     seen.observe_pod(gone, gone=True)
@@ -118,15 +123,15 @@ def test_list_of_one_namespace_forgets_nothing_of_another(seen):
     assert view(seen).uid == "a"
 
 
-def test_change_that_no_rule_reads_enqueues_nothing(seen, told):
+def test_change_that_no_rule_reads_enqueues_nothing(seen, enqueued):
     seen.observe_pod(pod(5))
     seen.observe_map(config_map(6, done="x"))
-    del told[:]
+    del enqueued[:]
     seen.observe_pod(pod(7, managedFields=[{"manager": "kubelet"}]))
     seen.observe_map(config_map(6, done="x"))  # the watcher's own write, coming back
-    assert told == []
+    assert enqueued == []
     seen.observe_pod(pod(8, phase="Failed"))
-    assert told == [KEY]
+    assert enqueued == [KEY]
 
 
 def test_three_config_maps_of_a_job_are_stored_apart(seen):
@@ -176,7 +181,7 @@ def test_store_forgets_namespaces_that_are_deleted(seen):
             value["metadata"]["namespace"] = f"n-{number}"
             seen.observe_pod(value, gone=gone)
     assert seen.known() == []
-    sizes = {name: len(own) for name, own in vars(seen).items() if hasattr(own, "__len__")}
+    sizes = {name: len(field) for name, field in vars(seen).items() if hasattr(field, "__len__")}
     assert {name: size for name, size in sizes.items() if size > 10} == {}
 
 
@@ -213,8 +218,8 @@ def test_namespace_beyond_the_cap_does_not_cost_others_their_jobs(monkeypatch):
     for number in range(1, 50):
         seen.observe_map(labelled(number, "greedy", 100_000))
     seen.observe_map(labelled(90, "modest", 100_000))
-    kept = [n for n in range(1, 50) if seen.job(("greedy", f"j{n}")).status.data]
-    assert kept == [1, 2, 3, 4]
+    numbers = [n for n in range(1, 50) if seen.job(("greedy", f"j{n}")).status.data]
+    assert numbers == [1, 2, 3, 4]
     assert seen.job(("modest", "j90")).status.data
     refused = seen.job(("greedy", "j9")).status
     assert "more than" in refused.problem

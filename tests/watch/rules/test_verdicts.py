@@ -355,7 +355,7 @@ def test_success_and_failures_of_one_moment_are_a_success_in_every_order(
     world.wait(60)
     assert world.record.phase == "Succeeded"
     assert not world.told("JobFailed")
-    assert not [own for own in world.of(CreatePod) if own.name == "mnist-master-0"]
+    assert not [action for action in world.of(CreatePod) if action.name == "mnist-master-0"]
 
 
 def test_master_that_exits_0_because_a_restart_deletes_it_has_not_succeeded() -> None:

@@ -17,10 +17,10 @@ def said(world: World) -> list[str]:
 
 
 def test_waiting_job_starts_when_all_pods_of_the_awaited_one_succeeded() -> None:
-    given = with_data()
-    data = given["spec"]["template"]["spec"]["replicatedJobs"][0]
+    runtime = with_data()
+    data = runtime["spec"]["template"]["spec"]["replicatedJobs"][0]
     data["template"]["spec"]["parallelism"] = 2
-    world = World(given, job())
+    world = World(runtime, job())
     assert said(world) == []
     world.succeed("t-dataset-initializer-0-0")
     world.settle()
@@ -80,7 +80,7 @@ def of_limits(**limits: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "survives"), [("t-node-0-0", 0), ("t-other-0-0", 2)])
-def test_each_job_of_a_trainjob_has_its_own_backoff_limit(name: str, survives: int) -> None:
+def test_each_job_of_a_trainjob_has_a_separate_backoff_limit(name: str, survives: int) -> None:
     world = World(of_limits(node=0, other=2), job())
     for _ in range(survives):
         world.fail(name)
@@ -92,20 +92,20 @@ def test_each_job_of_a_trainjob_has_its_own_backoff_limit(name: str, survives: i
 
 
 def test_one_successful_job_is_enough_if_the_policy_says_so() -> None:
-    given = of_limits()
-    given["spec"]["template"]["spec"]["successPolicy"] = {"operator": "Any"}
-    world = World(given, job())
+    runtime = of_limits()
+    runtime["spec"]["template"]["spec"]["successPolicy"] = {"operator": "Any"}
+    world = World(runtime, job())
     world.succeed("t-other-0-0")
     world.wait(60)
     assert world.record.phase == "Succeeded"
 
 
 def restarting(**limits: int) -> World:
-    given = of_limits(**limits)
-    given["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1}
-    parts = given["spec"]["template"]["spec"]["replicatedJobs"]
+    runtime = of_limits(**limits)
+    runtime["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1}
+    parts = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     parts[1]["dependsOn"] = [{"name": "node", "status": "Complete"}]
-    return World(given, job(activeDeadlineSeconds=3600))
+    return World(runtime, job(activeDeadlineSeconds=3600))
 
 
 def test_trainer_15_failure_policy_restarts_all_jobs_up_to_its_limit() -> None:

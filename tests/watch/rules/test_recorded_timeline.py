@@ -21,9 +21,9 @@ def pytorch_job(**policy: Any) -> dict[str, Any]:
 
 def seconds(world: World) -> tuple[float, float]:
     """Seconds in training, and since the run began, as whoever asks now is told."""
-    found = timeline(world.view(), world.record, world.now)
-    assert found is not None
-    value = goodput(found, world.now)
+    run_timeline = timeline(world.view(), world.record, world.now)
+    assert run_timeline is not None
+    value = goodput(run_timeline, world.now)
     return value.training, value.elapsed
 
 

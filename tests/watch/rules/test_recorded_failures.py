@@ -21,16 +21,16 @@ def fails(world: World, name: str, code: int = 1, **facts: Any) -> None:
     """A Pod fails, as its kubelet tells it."""
     pod = world.pods[name]
     more = {"at": world.now, "code": code, "reason": "Error", "node": "gpu-0", **facts}
-    told = Failure(pod.role, pod.index or 0, name, f"{pod.uid}.main.1", 0, **more)
-    world.fail(name, code, failures=(told,))
+    failure = Failure(pod.role, pod.index or 0, name, f"{pod.uid}.main.1", 0, **more)
+    world.fail(name, code, failures=(failure,))
 
 
 def test_failure_is_recorded_before_its_pod_is_deleted() -> None:
     world = together()
     fails(world, "mnist-worker-1", tail="step 7\nValueError: bad shape")
     world.settle()
-    [kept] = world.failures
-    assert (kept.pod, kept.code, kept.tail) == (
+    [failure] = world.failures
+    assert (failure.pod, failure.code, failure.tail) == (
         "mnist-worker-1",
         1,
         "step 7\nValueError: bad shape",
@@ -41,7 +41,7 @@ def test_failure_is_recorded_before_its_pod_is_deleted() -> None:
     world.wait(60)
     world.restart_watcher()
     world.wait(60)
-    assert world.failures == (kept,)
+    assert world.failures == (failure,)
 
 
 def test_events_and_record_explain_a_failure_as_why_does() -> None:
@@ -83,8 +83,8 @@ def test_failure_reported_late_belongs_to_the_attempt_that_it_ended() -> None:
     pod = world.pods["mnist-worker-2"]
     late = Failure("worker", 2, pod.name, f"{pod.uid}.main.1", 0, world.now - 1, "gpu-7")
     facts = {"code": 137, "reason": "OOMKilled"}
-    told = Failure(*(getattr(late, name) for name in Failure.__struct_fields__[:7]), **facts)
-    world.change("mnist-worker-2", phase="Failed", deleting=True, failures=(told,))
+    failure = Failure(*(getattr(late, name) for name in Failure.__struct_fields__[:7]), **facts)
+    world.change("mnist-worker-2", phase="Failed", deleting=True, failures=(failure,))
     world.now += 2
     world.settle()
     assert {one.pod for one in world.failures} == {"mnist-worker-0", "mnist-worker-2"}
@@ -104,8 +104,8 @@ def test_deleted_pod_is_recorded_as_deleted() -> None:
     world.delete("mnist-worker-1")
     world.wait(30)
     assert world.record.restarts == 1
-    [kept] = world.failures
-    assert (kept.pod, kept.cause.name) == ("mnist-worker-1", "Deleted")
+    [failure] = world.failures
+    assert (failure.pod, failure.cause.name) == ("mnist-worker-1", "Deleted")
 
 
 def test_recorded_failures_stay_until_another_run_begins() -> None:
@@ -138,8 +138,8 @@ def test_failures_alone_are_written_once_a_second() -> None:
     for index in range(40):
         name = f"mnist-worker-{index}"
         pod = world.pods[name]
-        told = Failure("worker", index, name, f"{pod.uid}.main.1", 0, world.now, code=1)
-        world.change(name, failures=(told,))  # its container runs again
+        failure = Failure("worker", index, name, f"{pod.uid}.main.1", 0, world.now, code=1)
+        world.change(name, failures=(failure,))  # its container runs again
         world.settle()
         world.now += 0.1
     world.wait(5)
