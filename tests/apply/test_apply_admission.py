@@ -105,7 +105,7 @@ def test_what_a_policy_sets_is_no_difference_and_never_written_back(
     same(etc, admitting_plane, home)
 
 
-def test_a_real_change_beside_what_a_policy_sets_is_the_only_one(
+def test_only_the_real_change_shows_if_a_policy_sets_other_fields(
     admitting_plane, home, etc, write
 ) -> None:
     mutate(
@@ -135,7 +135,7 @@ def test_a_real_change_beside_what_a_policy_sets_is_the_only_one(
     same(etc, admitting_plane, home)
 
 
-def test_only_what_seems_to_differ_is_asked_about_and_once(run, job, kubelet, proxy, through):
+def test_only_apparent_differences_are_dry_run_each_once(run, job, kubelet, proxy, through):
     job(replicas=3)
     assert run("apply", "jobs").returncode == 0
     for command in (("diff", "jobs"), ("apply", "jobs")):

@@ -33,7 +33,7 @@ def versions(objects):
     ],
     ids=lambda one: one[0] if isinstance(one, tuple) else None,
 )
-def test_a_denied_deletion_is_found_before_anything_is_written(
+def test_denied_deletion_is_reported_before_any_write(
     run, write, kubelet, objects, control_plane, namespace, document, words
 ):
     write(training_job(replicas=3))

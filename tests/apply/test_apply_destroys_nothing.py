@@ -59,7 +59,7 @@ def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
     assert replaced["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
-def test_an_access_mode_that_is_taken_away_is_a_difference(run, write, writes):
+def test_removed_access_mode_is_a_difference(run, write, writes):
     write(claim("ReadWriteOnce", "ReadOnlyMany"))
     assert run("apply", "jobs", "--wait", "none").returncode == 0
     write(claim("ReadWriteOnce"))
@@ -99,9 +99,7 @@ def test_a_claim_that_a_pod_mounts_is_not_replaced_under_it(run, write, writes, 
     assert diff.returncode == 1, diff.stdout + diff.stderr
 
 
-def test_objects_that_people_made_are_not_replaced_without_being_asked_for(
-    run, write, writes, ask, namespace
-):
+def test_objects_of_people_are_replaced_only_on_request(run, write, writes, ask, namespace):
     service = {"metadata": {"name": "mnist-worker-0"}, "spec": {"ports": [{"port": 80}]}}
     pod = {
         "metadata": {"name": "mnist-launcher"},
@@ -118,9 +116,7 @@ def test_objects_that_people_made_are_not_replaced_without_being_asked_for(
     assert writes() == []
 
 
-def test_a_map_that_was_taken_over_is_told_and_keeps_what_others_wrote(
-    run, write, ask, kubelet, writes
-):
+def test_adopted_config_map_is_reported_and_preserves_other_keys(run, write, ask, kubelet, writes):
     theirs = {"metadata": {"name": "mnist-config"}, "data": {"notes": "kept nowhere else"}}
     ask("POST", "configmaps", theirs)
     write(training_job(replicas=1))
@@ -291,7 +287,7 @@ def at_a_terminal(tmp_path, kubeconfig, answer, *arguments):
     return seen.decode(), started.returncode
 
 
-def test_at_a_terminal_somebody_is_asked_before_anything_is_deleted(
+def test_terminal_prompts_before_anything_is_deleted(
     run, write, writes, kubelet, objects, tmp_path, kubeconfig
 ):
     write(training_job(replicas=2))
@@ -341,7 +337,7 @@ def test_an_option_that_contradicts_a_plan_is_refused(run, write, writes, option
         *("--config=profile=argocd", "--replace-data=x", "--config=skip-managed-by=true"),
     ],
 )
-def test_an_option_that_a_plan_has_decided_is_told_so(run, write, writes, option):
+def test_option_that_a_plan_file_decides_is_reported(run, write, writes, option):
     write(training_job(replicas=1))
     run("diff", "jobs", "--plan", "plan.json")
     done = run("apply", "plan.json", option)
@@ -371,7 +367,7 @@ def test_a_json_job_whose_variables_are_called_as_a_plan_s_fields_is_no_plan(
         ("apply", "jobs", "--prune", "--wait", "none", "moved"),
     ],
 )
-def test_a_copy_that_somebody_made_with_all_labels_is_nobodys_but_theirs(
+def test_copy_by_a_user_with_all_labels_stays_the_users(
     run, write, ask, kubelet, objects, command, tmp_path
 ):
     """As `kubectl expose pod` makes a Service: with the Pod's labels, that of its set too."""
@@ -400,7 +396,7 @@ def test_a_copy_that_somebody_made_with_all_labels_is_nobodys_but_theirs(
     assert "ConfigMap/mnist-config" not in live or command[0] == "apply"
 
 
-def test_a_copy_that_has_the_name_of_an_object_to_come_is_not_taken_over(run, write, ask, writes):
+def test_copy_with_the_name_of_a_new_object_is_not_adopted(run, write, ask, writes):
     write(training_job(replicas=1))
     assert run("apply", "jobs", "--wait", "none").returncode == 0
     labels = ask("GET", "pods/mnist-launcher")["metadata"]["labels"]

@@ -116,7 +116,7 @@ def test_a_service_stays_until_the_pod_that_a_killed_command_deleted_is_gone(
     assert "Service/mnist-worker-1" not in objects()
 
 
-def test_a_replacement_that_was_killed_replaces_no_launcher_before_its_workers_are_ready(
+def test_resumed_replacement_waits_for_ready_workers_before_the_launcher(
     run, start, write, kubelet, objects
 ):
     def with_directory(path: str) -> dict:

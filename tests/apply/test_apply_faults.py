@@ -88,7 +88,7 @@ def test_a_kind_whose_definition_is_new_is_waited_for(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_watch_that_breaks_is_taken_up_again(run, job, kubelet, proxy, through):
+def test_broken_watch_is_resumed(run, job, kubelet, proxy, through):
     job(replicas=2)
     proxy.add("cut", method="GET", path="watch=true", times=5, after=1)
     done = run("apply", "jobs", KUBECONFIG=str(through))

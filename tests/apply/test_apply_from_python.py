@@ -93,7 +93,7 @@ def test_example_with_a_client_applies_jobs(
     assert "Pod/mnist-worker-1" in objects()
 
 
-def test_nothing_is_written_before_it_is_carried_out(compilation, cluster, kubelet, objects):
+def test_proposal_writes_nothing_until_it_is_executed(compilation, cluster, kubelet, objects):
     before = objects()
     proposal = operations.apply_proposal(compilation, cluster)
     assert {step.action for step in proposal.plan.steps} == {"create"}

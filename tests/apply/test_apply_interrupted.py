@@ -150,9 +150,7 @@ def test_an_interrupted_rollout_says_what_is_done_and_goes_on_next_time(
     assert "done: nothing had to be changed" in again.stdout
 
 
-def test_a_rollout_that_is_interrupted_while_it_writes_finishes_the_requests_under_way(
-    start, job, kubelet, objects, slow
-):
+def test_interrupted_rollout_finishes_the_requests_under_way(start, job, kubelet, objects, slow):
     job(replicas=4)
     started = start("apply", "jobs", "--config", "concurrency=1", KUBECONFIG=str(slow.kubeconfig))
     until(lambda: slow.count() >= 4)

@@ -129,7 +129,7 @@ def test_nothing_is_pruned_before_all_is_applied(run, write, job, kubelet, objec
     assert objects().keys() == before
 
 
-def test_a_run_of_its_own_takes_the_place_of_the_last(run, job, kubelet, objects):
+def test_new_run_replaces_the_previous_one_in_the_inventory(run, job, kubelet, objects):
     job(replicas=1)
     run("apply", "jobs", "--run", "a")
     assert run("apply", "jobs", "--run", "b", "--prune").returncode == 0
@@ -172,7 +172,9 @@ def test_a_set_of_another_tool_is_refused(run, job, writes, control_plane, names
     assert run("apply", "jobs", "--adopt").returncode == 0
 
 
-def test_a_config_map_that_is_no_parent_is_not_made_one(run, job, writes, control_plane, namespace):
+def test_config_map_that_is_no_parent_does_not_become_one(
+    run, job, writes, control_plane, namespace
+):
     job(replicas=1)
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     control_plane.ask("POST", maps, {"metadata": {"name": "etcompile-mnist"}})

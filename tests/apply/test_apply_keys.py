@@ -63,9 +63,7 @@ def test_a_pair_that_is_there_is_never_replaced_or_pruned(run, job, kubelet, obj
     assert objects()["Secret/mnist"] == before
 
 
-def test_a_secret_that_somebody_made_is_left_as_it_is(
-    run, job, kubelet, objects, control_plane, namespace
-):
+def test_secret_of_a_user_stays_unchanged(run, job, kubelet, objects, control_plane, namespace):
     theirs = {"metadata": {"name": "mnist"}, "stringData": {"id_rsa": "a", "id_rsa.pub": "b"}}
     control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
     before = objects()["Secret/mnist"]
@@ -74,7 +72,7 @@ def test_a_secret_that_somebody_made_is_left_as_it_is(
     assert objects()["Secret/mnist"] == before
 
 
-def test_a_secret_without_a_key_pair_is_not_taken_for_one(
+def test_secret_without_a_key_pair_is_not_used_as_one(
     run, job, kubelet, objects, writes, control_plane, namespace
 ):
     theirs = {"metadata": {"name": "mnist"}, "stringData": {"password": "mine", "id_rsa.pub": "b"}}

@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
 
 
-def of_the_job(found: list[str]) -> list[str]:
+def of_the_job(writes_so_far: list[str]) -> list[str]:
     """Without the inventory, which is written to take the lease of the job and to give it away."""
-    return [one for one in found if one != "patch configmaps/etcompile-mnist"]
+    return [one for one in writes_so_far if one != "patch configmaps/etcompile-mnist"]
 
 
-def place(found: list[str], wanted: str) -> int:
-    return next(number for number, one in enumerate(found) if one == wanted)
+def place(writes_so_far: list[str], wanted: str) -> int:
+    return next(number for number, one in enumerate(writes_so_far) if one == wanted)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.name}")
@@ -33,20 +33,20 @@ def test_every_example_is_accepted_applied_in_order_and_then_left_alone(
     assert writes() == []
     done = run("apply", "example", "--timeout", "60s")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = writes()
-    made = [one for one in found if one.startswith("create ")]
+    writes_so_far = writes()
+    created = [one for one in writes_so_far if one.startswith("create ")]
     others = ("services", "serviceaccounts", "roles", "rolebindings", "secrets")
     # Jobs do not wait for each other.
     for document in yaml.safe_load_all((example / "job.yaml").read_text()):
         job = document["metadata"]["name"]
-        refs = [one.split()[1].partition("/") for one in made]
+        refs = [one.split()[1].partition("/") for one in created]
         kinds = [kind for kind, _, name in refs if job in name]
         pods = [number for number, kind in enumerate(kinds) if kind in ("pods", "jobs")]
         assert all(number < min(pods) for number, kind in enumerate(kinds) if kind in others)
-    assert len(found) == len(set(found))
+    assert len(writes_so_far) == len(set(writes_so_far))
     again = run("apply", "example", "--timeout", "60s")
     assert again.returncode == 0, again.stdout + again.stderr
-    assert writes() == found
+    assert writes() == writes_so_far
 
 
 def test_a_job_is_applied_inventory_first_and_the_launcher_after_its_workers(
@@ -55,10 +55,12 @@ def test_a_job_is_applied_inventory_first_and_the_launcher_after_its_workers(
     job(replicas=3)
     done = run("apply", "jobs")
     assert done.returncode == 0, done.stdout
-    found = writes()
-    assert found[0] == "create configmaps/etcompile-mnist"
-    launcher = place(found, "create pods/mnist-launcher")
-    assert all(place(found, f"create pods/mnist-worker-{index}") < launcher for index in range(3))
+    writes_so_far = writes()
+    assert writes_so_far[0] == "create configmaps/etcompile-mnist"
+    launcher = place(writes_so_far, "create pods/mnist-launcher")
+    assert all(
+        place(writes_so_far, f"create pods/mnist-worker-{index}") < launcher for index in range(3)
+    )
 
 
 def test_a_scale_out_is_service_pod_ready_and_then_the_host_list(
@@ -114,15 +116,15 @@ def test_a_scale_in_is_the_host_list_a_while_to_drain_the_pod_and_its_service(
     assert "2 objects are no longer in the files, and kept: --prune deletes them" in left.stderr
     done = run("apply", "jobs", "--prune", "--drain", "2s")
     assert done.returncode == 0, done.stdout
-    found = of_the_job(writes()[before:])
-    assert found[:3] == [
+    writes_so_far = of_the_job(writes()[before:])
+    assert writes_so_far[:3] == [
         "patch configmaps/mnist-config",
         "delete pods/mnist-worker-1",
         "delete services/mnist-worker-1",
     ]
 
 
-def test_a_drain_lasts_as_long_as_it_is_told_to(run, write, job, kubelet, control_plane, namespace):
+def test_drain_lasts_as_long_as_the_option_says(run, write, job, kubelet, control_plane, namespace):
     job(replicas=2)
     run("apply", "jobs")
     write(scale_in("less", 1), name="in")
@@ -149,8 +151,8 @@ def test_what_is_in_a_new_namespace_comes_after_it(run, write, control_plane, na
     write(config, document)
     done = run("apply", "jobs")
     assert done.returncode == 0, done.stderr
-    found = control_plane.ask("GET", f"/api/v1/namespaces/{other}/configmaps/seed")
-    assert found["data"] == {"a": "1"}
+    seed = control_plane.ask("GET", f"/api/v1/namespaces/{other}/configmaps/seed")
+    assert seed["data"] == {"a": "1"}
 
 
 def test_two_jobs_are_applied_side_by_side_each_with_an_inventory(run, write, kubelet, objects):
@@ -167,7 +169,7 @@ def _seconds(stamp: str) -> float:
     return datetime.fromisoformat(stamp).timestamp()
 
 
-def test_the_applied_objects_are_those_that_render_writes(run, job, kubelet, objects):
+def test_apply_creates_the_objects_that_render_writes(run, job, kubelet, objects):
     job(replicas=1)
     rendered = run("render", "jobs")
     names = {

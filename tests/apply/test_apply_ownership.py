@@ -159,7 +159,7 @@ def test_what_a_sync_tool_tracks_by_a_label_is_left_alone_by_every_verb(
     assert gone.returncode == 0, gone.stdout + gone.stderr
 
 
-def test_a_label_of_the_file_is_not_taken_for_tracking(run, write, kubelet):
+def test_label_of_the_file_is_not_mistaken_for_tracking(run, write, kubelet):
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -296,7 +296,7 @@ def test_who_may_not_read_kube_system_knows_a_cluster_by_its_address(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_folder_that_is_renamed_says_what_stays_in_the_former_set(
+def test_renamed_folder_lists_what_stays_in_the_previous_set(
     run, kubelet, objects, tmp_path, namespace
 ):
     jobs = repository(tmp_path / "a", "git@git.example.com:a/jobs.git", training_job("one"))

@@ -52,7 +52,7 @@ def test_a_field_of_another_manager_is_named_with_both_values_and_nothing_is_cha
     assert config_map("GET")["data"] == {"hosts": "theirs"}
 
 
-def test_a_conflict_that_only_the_server_sees_is_found_before_anything_is_written(
+def test_conflict_that_only_the_server_sees_is_reported_before_any_write(
     run, write, writes, config_map
 ):
     write(seed())
@@ -67,9 +67,7 @@ def test_a_conflict_that_only_the_server_sees_is_found_before_anything_is_writte
     assert writes() == before
 
 
-def test_ownership_is_taken_from_the_manager_that_is_named_and_from_no_other(
-    run, write, config_map
-):
+def test_take_ownership_affects_only_the_named_manager(run, write, config_map):
     write(seed())
     run("apply", "jobs")
     config_map("PATCH", {"data": {"hosts": "theirs"}})
@@ -169,7 +167,7 @@ def test_a_change_that_a_pod_does_not_take_is_named_and_nothing_is_changed(
     assert writes() == before
 
 
-def test_replace_deletes_that_very_pod_waits_and_makes_it_anew(
+def test_replace_deletes_that_very_pod_waits_and_recreates_it(
     run, write, writes, kubelet, control_plane, namespace, objects
 ):
     write(changed())
@@ -232,9 +230,7 @@ def test_a_replacement_that_would_be_refused_deletes_nothing(
     assert writes() == before
 
 
-def test_an_object_that_the_server_does_not_accept_is_refused_before_anything_is_written(
-    run, write, writes
-):
+def test_object_that_the_server_rejects_is_refused_before_any_write(run, write, writes):
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -277,7 +273,7 @@ def test_refused_input_is_another_exit_code_than_usage(run, write):
     assert run("apply", "jobs", "--timeout", "soon").returncode == 2
 
 
-def test_who_may_not_write_is_told_so_and_nothing_is_changed(
+def test_user_without_write_rights_is_refused_and_nothing_changes(
     run, write, writes, control_plane, namespace
 ):
     reads = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]

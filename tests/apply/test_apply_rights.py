@@ -112,7 +112,7 @@ def test_rights_for_single_names_are_enough(as_user, write, kubelet, writes):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_policy_that_denies_one_pod_of_a_role_is_found_before_the_others_are_made(
+def test_policy_that_denies_one_pod_of_a_role_stops_all_before_any_write(
     run, job, writes, control_plane, namespace
 ):
     denied = "object.metadata.name != 'mnist-worker-5'"
@@ -216,7 +216,7 @@ def test_unread_policy_that_denies_one_pod_ends_apply_with_6_and_what_was_writte
     eventually(lambda: user(*again).returncode == 0, 60, lambda: "it does not go on")
 
 
-def test_who_may_only_read_gets_a_diff_and_is_told_what_was_not_asked(
+def test_read_only_user_gets_a_diff_and_the_list_of_skipped_checks(
     run, as_user, job, kubelet, writes
 ):
     job(replicas=2)

@@ -36,7 +36,7 @@ def test_the_end_lists_each_different_reason_once_with_its_count(run, job, kubel
     )
 
 
-def test_a_quota_is_told_at_the_end_also_if_only_what_is_wrong_is_told(
+def test_full_quota_is_reported_at_the_end_in_quiet_mode_too(
     run, job, kubelet, control_plane, namespace
 ):
     quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
@@ -52,7 +52,7 @@ def test_a_quota_is_told_at_the_end_also_if_only_what_is_wrong_is_told(
     assert re.search(r"\(3[78] Pods\)", lines[0])
 
 
-def test_warnings_of_events_are_told_of_all_that_only_they_explain(
+def test_event_warnings_explain_every_object_without_another_reason(
     run, job, kubelet, control_plane, namespace
 ):
     job(replicas=40)
@@ -183,7 +183,7 @@ def test_a_namespace_that_is_being_deleted_is_one_error(run, job, control_plane)
     assert f"Namespace {other}: it is being deleted" in done.stderr
 
 
-def test_what_a_policy_says_of_many_objects_alike_is_said_once(run, job, control_plane, namespace):
+def test_policy_message_about_many_equal_objects_appears_once(run, job, control_plane, namespace):
     """Each object is tried, and each is refused with its own name in the same sentence."""
     limits = {
         "metadata": {"name": "small"},
@@ -254,7 +254,7 @@ def test_an_exit_code_does_not_hide_that_a_pod_was_preempted():
     assert reason.endswith("container main ended with exit code 143")
 
 
-def test_a_pod_that_is_preempted_during_a_rollout_is_told_at_its_end(
+def test_pod_preempted_during_a_rollout_is_reported_at_the_end(
     start, job, kubelet, control_plane, namespace
 ):
     job(replicas=1)

@@ -59,7 +59,7 @@ def test_an_image_that_cannot_be_named_fails_at_once_with_what_waits_for_the_pod
     assert "Pod mnist-launcher: it depends on Pod mnist-worker-0, which failed" in done.stdout
 
 
-def test_a_pod_that_fails_is_told_with_its_exit_code(run, job, kubelet):
+def test_failed_pod_is_reported_with_its_exit_code(run, job, kubelet):
     job(replicas=1)
     kubelet.let("mnist-launcher", ended(code=137))
     done = run("apply", "jobs")
@@ -234,7 +234,7 @@ def test_a_terminal_gets_coloured_lines_that_end_in_the_list_of_what_is_not_read
     assert text.rstrip().endswith("Pod mnist-worker-0: cannot be scheduled: no gpu")
 
 
-def test_what_was_told_of_a_pod_that_had_the_name_before_is_not_repeated(
+def test_reason_of_an_earlier_pod_of_that_name_is_not_repeated(
     run, write, kubelet, control_plane, namespace
 ):
     kubelet.let("*", None)

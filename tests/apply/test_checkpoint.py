@@ -47,7 +47,7 @@ def applied(run, write, kubelet, namespace):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_all_commands_that_run_are_asked_once(run, applied, kubelet, objects, notices, namespace):
+def test_each_running_command_gets_one_request(run, applied, kubelet, objects, notices, namespace):
     kubelet.let("mnist-worker-1", at_work("pytorch", runs=False))
     while objects()["Pod/mnist-worker-1"]["status"]["containerStatuses"][0]["ready"]:
         time.sleep(0.05)
@@ -104,7 +104,7 @@ def test_a_job_of_which_nothing_runs_is_refused(run, write, namespace, notices):
     assert "none of its commands is running" in done.stderr
 
 
-def test_a_job_that_is_not_there_is_told_of_with_those_that_are(run, applied):
+def test_missing_job_is_reported_with_the_existing_ones(run, applied):
     done = run("checkpoint", "mnits")
     assert done.returncode == 7
     assert "did you mean 'mnist'?" in done.stderr

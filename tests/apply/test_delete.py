@@ -38,7 +38,7 @@ def test_a_job_goes_launcher_first_and_leaves_nothing(run, job, kubelet, writes,
     assert "nothing had to be changed" in again.stdout
 
 
-def test_pods_that_say_another_manager_are_found_by_the_jobs_own_label(
+def test_pods_of_another_manager_are_matched_by_the_jobs_label(
     run, job, kubelet, control_plane, namespace, objects
 ):
     job(replicas=1)
@@ -112,9 +112,7 @@ def test_what_a_sync_tool_looks_after_is_not_deleted_behind_its_back(
     assert run("delete", "jobs", "--adopt").returncode == 0
 
 
-def test_an_object_that_is_kept_by_a_finalizer_is_waited_for_by_name(
-    run, job, kubelet, control_plane, namespace
-):
+def test_object_with_a_finalizer_is_waited_for_by_name(run, job, kubelet, control_plane, namespace):
     job(replicas=1)
     run("apply", "jobs")
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
@@ -205,9 +203,7 @@ def test_a_job_that_is_not_there_is_said_not_to_be(run, job, namespace):
     assert run("delete").returncode == 2
 
 
-def test_copies_with_the_labels_of_a_job_that_is_not_there_are_kept(
-    run, write, control_plane, namespace, writes
-):
+def test_copies_with_the_labels_of_a_missing_job_stay(run, write, control_plane, namespace, writes):
     write(training_job(replicas=1))
     root = f"/api/v1/namespaces/{namespace}"
     metadata = {"name": "copy", "labels": {"etcompile.dev/job": "mnist"}}

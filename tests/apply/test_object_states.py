@@ -117,7 +117,7 @@ def test_a_pod_that_no_node_takes_is_waited_for_as_long_as_it_takes(target):
         assert target.over_limit(second + 999) is None
 
 
-def test_its_limit_runs_once_a_node_has_taken_it(target):
+def test_time_limit_starts_once_a_node_has_the_pod(target):
     target.see(ObjectState("waiting", "cannot be scheduled", math.inf), 5000.0)
     target.see(ObjectState("waiting", "the kubelet has not started it yet"), 5001.0)
     assert target.over_limit(5599.0) is None
@@ -184,7 +184,7 @@ def test_a_job_that_runs_says_how_its_pod_fails_again_and_again():
     assert unready.reason == words
 
 
-def test_a_field_is_found_where_the_server_says_it_is():
+def test_field_is_located_where_the_server_says_it_is():
     value = {
         "metadata": {"labels": {"etcompile.dev/job": "a", "etcompile": "b"}},
         "spec": {

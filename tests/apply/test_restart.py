@@ -48,7 +48,7 @@ def mark(control_plane, namespace, objects):
     return write
 
 
-def test_after_a_failed_launcher_all_pods_are_made_anew(
+def test_failed_launcher_recreates_all_pods(
     run, applied, kubelet, objects, mark, writes, namespace
 ):
     kubelet.let("mnist-launcher", ended(code=1))
@@ -122,7 +122,7 @@ def test_every_kind_can_be_restarted(run, write, kubelet, objects, namespace, do
     assert "no differences" in run("diff", "jobs").stdout
 
 
-def test_what_is_missing_is_made_and_what_is_not_declared_is_left(
+def test_missing_objects_are_created_and_undeclared_ones_stay(
     run, applied, control_plane, namespace, objects
 ):
     root = f"/api/v1/namespaces/{namespace}/pods"
@@ -218,7 +218,7 @@ def test_one_that_cannot_delete_creates_nothing(
     assert uids(objects).keys() == PODS
 
 
-def test_events_are_those_of_one_rollout(run, applied):
+def test_events_belong_to_one_rollout(run, applied):
     done = run("restart", "mnist", "--output", "json")
     reported = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one["event"] for one in reported].count("plan") == 1

@@ -97,7 +97,7 @@ def said(commands: list[Command]) -> list[str]:
     return [one.status for one in commands if isinstance(one, StepEvent)]
 
 
-def test_a_replacement_is_deleted_seen_to_go_and_made() -> None:
+def test_replacement_is_deleted_observed_to_go_and_created() -> None:
     pod = step("replace", "a")
     played = Played(pod, wait="none")
     assert writes(played.commands) == [("a", "delete")]
@@ -116,7 +116,7 @@ def test_what_is_seen_to_go_before_the_answer_is_not_waited_for() -> None:
     assert writes(played.hear(going(pod))) == [("a", "create")]
 
 
-def test_a_replacement_that_is_interrupted_between_is_told() -> None:
+def test_replacement_interrupted_between_its_phases_is_reported() -> None:
     pod = step("replace", "a")
     played = Played(pod)
     played.hear(Wrote(pod, "delete", Written("deleted", None)))
@@ -126,7 +126,7 @@ def test_a_replacement_that_is_interrupted_between_is_told() -> None:
     assert outcome.left == ((pod, "deleted, but not recreated: interrupted"),)
 
 
-def test_a_full_quota_is_tried_again_and_told_once() -> None:
+def test_full_quota_is_retried_and_reported_once() -> None:
     pod = step("create", "a")
     played = Played(pod)
     assert said(played.hear(NotWritten(pod, "create", FULL))) == ["held"]
@@ -231,7 +231,7 @@ def test_a_watch_that_breaks_ends_the_rollout() -> None:
     assert list(played.left()) == ["a", "b"]
 
 
-def test_what_comes_after_a_failed_pod_is_not_made() -> None:
+def test_steps_after_a_failed_pod_do_not_begin() -> None:
     first, second = step("create", "a"), step("create", "b", wave=1)
     played = Played(first, second)
     assert writes(played.commands) == [("a", "create")]
@@ -325,7 +325,7 @@ def goes_on(cluster: Simulated, played: Played) -> None:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_a_plan_is_done_whatever_is_heard_first(seed: int) -> None:
+def test_plan_ends_in_any_order_of_answers_and_events(seed: int) -> None:
     rng = random.Random(seed)
     steps, cluster, played = begun(rng, wait=rng.choice(("ready", "none")))
     for _ in range(10_000):
@@ -397,7 +397,7 @@ def test_refusal_while_another_pod_is_being_deleted_ends_with_6() -> None:
     assert played.machine.outcome().code == 6
 
 
-def test_refusal_before_any_answer_ends_with_its_own_code() -> None:
+def test_refusal_before_any_answer_ends_with_the_code_of_the_refusal() -> None:
     config = step("create", "b", "ConfigMap")
     played = Played(config, wait="none")
     played.hear(NotWritten(config, "create", REFUSED))
@@ -431,7 +431,7 @@ def test_everything_is_listed_again_before_the_time_is_up() -> None:
     assert played.machine.outcome().code == 0
 
 
-def test_everything_is_listed_again_before_a_deletion_is_given_up() -> None:
+def test_all_objects_are_listed_again_before_a_deletion_times_out() -> None:
     pod = step("delete", "a")
     played = Played(pod, wait="none")
     played.hear(going(pod, grace=30))

@@ -61,7 +61,7 @@ def test_the_shipped_checks_pass_where_all_is_well(
     assert why(cluster)["preflightWarnings"] == []
 
 
-def test_a_check_that_warns_lets_the_pod_go_on_and_is_told(
+def test_check_that_warns_lets_the_pod_run_and_is_reported(
     cluster: Cluster, image: Callable[[str], str], watched: Watcher
 ) -> None:
     cluster.apply(job(image("TORCH"), preflight='[ "$RANK" = 0 ] || exit 10'))

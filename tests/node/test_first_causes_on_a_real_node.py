@@ -166,7 +166,7 @@ def priority(cluster: Cluster) -> Iterator[str]:
     cluster.kubectl("delete", "priorityclass", cluster.namespace)
 
 
-def test_a_pod_that_made_room_for_another_is_named(
+def test_pod_preempted_for_another_is_named(
     cluster: Cluster, image: Callable[[str], str], watched: Watcher, priority: str
 ) -> None:
     """Needs a cluster with nothing else on its nodes."""

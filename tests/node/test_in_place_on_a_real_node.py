@@ -178,7 +178,7 @@ def test_a_run_of_which_a_rank_hangs_restarts_in_place(
     assert "Last failure: " in done.stdout
 
 
-def test_healthy_steps_are_never_taken_for_a_hang(
+def test_healthy_steps_never_count_as_a_hang(
     cluster: Cluster, image: Callable[[str], str], watch: Callable[..., Watcher]
 ) -> None:
     gang = Gang(cluster, image("TORCH"), SILENT, MEETS="sockets", PAUSE="1")
@@ -255,7 +255,7 @@ def test_a_gang_whose_ranks_are_killed_ends_with_the_right_sum(
     print(f"{number} kills; from kill to step {sorted(round(one, 1) for one in took)} s")
 
 
-def test_all_ranks_of_a_gang_are_told_before_one_is_drained(
+def test_all_ranks_of_a_gang_are_notified_before_one_drains(
     cluster: Cluster, image: Callable[[str], str], watch: Callable[..., Watcher], tmp_path: Path
 ) -> None:
     gang = Gang(cluster, image("TORCH"), IN_PLACE, grace=30, MEETS="sockets", STAYS="25")
@@ -357,7 +357,7 @@ def elastic_job(image: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("job", [mpi_job, elastic_job], ids=["mpijob-v2", "trainingjob"])
-def test_the_command_of_a_launcher_runs_again_beside_the_same_workers(
+def test_launcher_command_restarts_with_the_same_workers(
     cluster: Cluster,
     image: Callable[[str], str],
     watch: Callable[..., Watcher],

@@ -177,7 +177,7 @@ def test_ranks_are_started_by_ssh_without_root(
     check_mpi(cluster, launcher_of(cluster), hosts, workers)
 
 
-def test_open_mpi_5_starts_a_rank_beside_its_launcher_without_ssh(
+def test_open_mpi_5_starts_a_rank_on_its_launcher_without_ssh(
     cluster: Any, image: Callable[[str], str], tmp_path: Path
 ) -> None:
     mpi = image("MPI5")

@@ -124,7 +124,7 @@ def test_scale_out_joins_a_running_job(cluster: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["ssh", "kubexec"])
-def test_a_new_run_is_a_gang_of_its_own_beside_the_old_one(
+def test_new_run_is_a_separate_gang_while_the_old_one_runs(
     cluster: Any, tmp_path: Path, mode: str
 ) -> None:
     """No tool has removed the first run's Pods yet: names mean the second one's all the same."""

@@ -66,7 +66,7 @@ def step_of_all(gang: Gang) -> set[int]:
     return {-1 if step is None else step.epoch for step in steps}
 
 
-def test_without_python_the_command_runs_and_that_is_told(
+def test_command_without_python_runs_unsupervised_and_is_reported(
     cluster: Cluster,
     image: Callable[[str], str],
     tmp_path: Path,

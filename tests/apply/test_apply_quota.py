@@ -63,7 +63,7 @@ def names(objects: Any, kind: str) -> set[str]:
 NEW = {"Pod/mnist-b-launcher", "Pod/mnist-b-worker-0", "Pod/mnist-b-worker-1"}
 
 
-def test_the_old_run_goes_first_where_the_quota_has_no_room_for_both(
+def test_old_run_is_deleted_first_if_the_quota_fits_only_one(
     run, job, kubelet, objects, writes, quota
 ):
     job(replicas=2)
@@ -151,9 +151,7 @@ def test_first_apply_above_the_quota_is_refused_before_any_write(run, job, write
     assert writes() == []
 
 
-def test_a_run_without_room_beside_the_old_one_cuts_nothing_off(
-    run, job, kubelet, objects, writes, quota
-):
+def test_new_run_over_quota_leaves_the_old_one_running(run, job, kubelet, objects, writes, quota):
     job(replicas=2)
     run("apply", "jobs", "--run", "a")
     quota(3)
@@ -167,7 +165,7 @@ def test_a_run_without_room_beside_the_old_one_cuts_nothing_off(
     assert names(objects, "Pod") == NEW
 
 
-def test_the_old_run_stays_until_the_new_one_is_there_where_both_have_room(
+def test_old_run_stays_until_the_new_one_exists_if_both_fit(
     run, job, kubelet, objects, writes, quota
 ):
     job(replicas=2)
@@ -204,7 +202,7 @@ def test_a_dry_run_says_what_a_full_quota_would_refuse(run, job, kubelet, writes
     assert writes() == []
 
 
-def test_a_dry_run_does_not_fail_where_the_plan_makes_the_room(run, job, kubelet, writes, quota):
+def test_dry_run_does_not_fail_if_the_plan_frees_the_quota(run, job, kubelet, writes, quota):
     job(replicas=2)
     run("apply", "jobs", "--run", "a")
     quota(3)
