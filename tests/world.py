@@ -434,8 +434,8 @@ class World:
                 at = self.words.get(name, 0.0)
                 self.read(action, None if at is None else [stamped(at, "step")] if at else [])
             case ReadLog(uid=uid, begin=begin):
-                own = (said for said in self.logs.get(uid, ()) if said[1].startswith(begin))
-                self.read(action, itertools.starmap(stamped, own) if begin else None)
+                quoted = (said for said in self.logs.get(uid, ()) if said[1].startswith(begin))
+                self.read(action, itertools.starmap(stamped, quoted) if begin else None)
             case DeletePod(name, uid, _, force):
                 self._remove(name, uid)
                 if force and self._is(name, uid):

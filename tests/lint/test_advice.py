@@ -91,7 +91,7 @@ def test_advice_is_refused_under_strict_only(tmp_path: Path) -> None:
     assert checked(file, shown("ET9012"), "--strict", "--ignore", "ET9012").exit_code == 0
 
 
-def test_a_comment_silences_advice_and_is_used_wherever_no_advice_is_given(tmp_path: Path) -> None:
+def test_ignore_comment_suppresses_advice_and_counts_as_used_without_lint(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     words = shown("ET9012").replace("- --backend", "- --backend  # etcompile: ignore[ET9012]")
     done = checked(file, words, "--strict")
@@ -102,7 +102,7 @@ def test_a_comment_silences_advice_and_is_used_wherever_no_advice_is_given(tmp_p
 
 
 @pytest.mark.parametrize("form", ["json", "sarif", "github", "rdjson"])
-def test_machines_are_given_advice_as_any_warning(form: str, tmp_path: Path) -> None:
+def test_advice_is_a_warning_in_every_machine_readable_format(form: str, tmp_path: Path) -> None:
     done = checked(tmp_path / "job.yaml", shown("ET9012"), "--output-format", form)
     assert "ET9012" in done.stdout
     if form == "sarif":
@@ -123,7 +123,7 @@ def test_an_overlay_that_mends_a_pod_silences_the_advice(tmp_path: Path) -> None
     assert advice(shown("ET9020"), overlays=[overlay]) == []
 
 
-def test_a_template_that_two_roles_share_is_told_of_once() -> None:
+def test_advice_on_a_template_shared_by_two_roles_is_reported_once() -> None:
     file = """\
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
@@ -154,7 +154,7 @@ def test_the_page_of_checks_links_each_rule() -> None:
     assert codes == [rule.code for rule in ADVICE]
 
 
-def test_what_a_shipped_runtime_lacks_is_told_where_the_job_names_it() -> None:
+def test_advice_on_a_shipped_runtime_points_to_its_name_in_the_job() -> None:
     file = """\
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob

@@ -77,7 +77,7 @@ def test_hostile_input_gives_one_diagnostic_without_a_hang_and_in_little_memory(
     assert peak < 200 * 1024 * 1024
 
 
-def test_a_byte_that_is_not_utf8_is_told_with_its_line_column_and_value():
+def test_byte_that_is_not_utf8_is_reported_with_its_line_column_and_value():
     (problem,) = parse(HEAD.encode() + "v: é".encode() + b"\xe9x\n").diagnostics
     assert problem.message == "this is not UTF-8: byte 0xe9"
     assert (problem.location.line, problem.location.column) == (3, 5)
@@ -89,13 +89,13 @@ def test_a_byte_that_is_not_utf8_is_told_with_its_line_column_and_value():
     [("\x00", "NUL (U+0000)"), ("\x1b", "ESC (U+001B)"), ("\x07", "U+0007"), ("\x9f", "U+009F"),
      ("\ufffe", "U+FFFE"), ("\ufeff", "U+FEFF"), ("\ud83d", "U+D83D")],
 )  # fmt: skip
-def test_a_control_character_is_told_with_its_line_and_column(character, named):
+def test_control_character_is_reported_with_its_line_and_column(character, named):
     (problem,) = parse(f"{HEAD}é: {character}\n").diagnostics
     assert problem.message == f"control character {named} is not allowed in YAML"
     assert (problem.location.line, problem.location.column) == (3, 4)
 
 
-def test_many_duplicate_keys_are_all_told():
+def test_every_one_of_many_duplicate_keys_is_reported():
     loaded = parse(HEAD + "k: 1\n" * 20_000)
     assert len(loaded.diagnostics) == 19_999
     assert {one.code for one in loaded.diagnostics} == {"ET1006"}

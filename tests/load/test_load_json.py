@@ -46,7 +46,7 @@ def test_a_flow_style_yaml_file_is_no_json_and_is_read():
     ]
 
 
-def test_places_are_those_of_the_text_with_escapes_before_them():
+def test_locations_after_json_escapes_match_the_text():
     text = """
 {"apiVersion":"v1","kind":"A","a":"\\ud83d\\ude00","b":[1,2]}
 {"apiVersion":"v1",
@@ -80,7 +80,7 @@ def test_duplicate_keys_are_refused():
         ("{a: 1,\n b: [1 2], c}}", "-:2:14", "text after the end of the document"),
     ],
 )
-def test_broken_json_is_told_where_it_breaks(text, place, problem):
+def test_broken_json_is_reported_at_the_position_of_the_error(text, place, problem):
     diagnostics = [one for one in parse(text).diagnostics if one.code == "ET1005"]
     assert [(str(one.location), one.message) for one in diagnostics] == [
         (place, f"not valid YAML: {problem}")

@@ -93,7 +93,7 @@ def test_a_path_leads_to_the_value(document, path, line, underlined):
         (("spec", "absent"), 5, "spec"),
     ],
 )
-def test_a_path_leads_to_the_key_when_asked_for(document, path, line, underlined):
+def test_path_is_located_at_its_key_when_the_key_is_requested(document, path, line, underlined):
     assert pointed(document.locate(path, key=True)) == (line, underlined)
 
 

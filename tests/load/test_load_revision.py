@@ -95,7 +95,7 @@ def test_a_link_that_nothing_is_read_through_may_lead_anywhere(repository):
     assert diff("jobs", "--against", "HEAD")[0] == 0
 
 
-def test_a_link_to_its_own_folder_ends(repository):
+def test_symlink_to_the_folder_it_is_in_is_reported_and_not_followed_forever(repository):
     (repository / "jobs" / "loop").symlink_to(".")
     (repository / "jobs" / "self.txt").symlink_to("self.txt")
     commit(repository)

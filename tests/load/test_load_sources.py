@@ -134,7 +134,7 @@ def test_a_path_that_exists_is_not_a_glob(tmp_path):
     assert relative(load([tmp_path / "job[1].yaml"])) == ["job[1].yaml"]
 
 
-def test_what_is_not_there_is_told_once_per_path_and_hides_nothing(tmp_path):
+def test_missing_paths_are_reported_once_each_and_other_files_still_load(tmp_path):
     put(tmp_path, "a.yaml")
     missing = [f"{tmp_path}/no.yaml", f"{tmp_path}/*.json", f"{tmp_path}/a.yaml/b", ""]
     loaded = load([*missing, tmp_path / "a.yaml"])
@@ -163,7 +163,7 @@ def test_an_empty_file_is_refused_when_named_and_skipped_in_a_directory(tmp_path
     )  # fmt: skip
 
 
-def test_a_named_file_of_comments_is_skipped_beside_others_and_an_empty_one_is_not(tmp_path):
+def test_comment_only_file_is_skipped_next_to_others_but_an_empty_file_is_reported(tmp_path):
     put(tmp_path, "d/a.yaml")
     notes, empty = tmp_path / "d/notes.yaml", tmp_path / "d/empty.yaml"
     notes.write_text("# nothing yet\n")
@@ -199,7 +199,7 @@ def test_standard_input_is_read_once_and_named_by_a_dash():
     assert codes(load(["-"], stdin=io.BytesIO(b""))) == [("ET1011", "-")]
 
 
-def test_a_directory_that_contains_itself_is_told_once(tmp_path):
+def test_directory_that_contains_itself_is_reported_once(tmp_path):
     put(tmp_path, "a.yaml", "x/y/b.yaml")
     (tmp_path / "x/y/up").symlink_to(tmp_path)
     loaded = load([tmp_path])
@@ -258,7 +258,7 @@ def test_a_link_to_nowhere_is_unreadable(tmp_path):
     assert problem.code == "ET1001"
 
 
-def test_an_unreadable_file_and_directory_are_told_by_name(public):
+def test_unreadable_file_and_directory_are_reported_by_name(public):
     put(public, "a.yaml", "b.yaml", "d/c.yaml")
     (public / "a.yaml").chmod(0)
     (public / "d").chmod(0)
@@ -270,7 +270,7 @@ def test_an_unreadable_file_and_directory_are_told_by_name(public):
     assert named.diagnostics[0].message == "cannot read this file: permission denied"
 
 
-def test_an_error_while_reading_is_told():
+def test_error_while_reading_is_reported():
     class Broken(io.RawIOBase):
         def readable(self):
             return True

@@ -103,7 +103,7 @@ def test_a_merged_key_is_not_a_duplicate():
     assert problems(f"{HEAD}a: &a {{x: 1}}\nb: {{<<: *a, x: 2}}\nc: {{x: 3, <<: *a}}\n") == []
 
 
-def test_problems_of_all_documents_are_told_in_the_order_of_the_text():
+def test_problems_of_all_documents_are_reported_in_the_order_of_the_text():
     text = f"- a list\n---\nkind: [x]\n---\n{HEAD}a: .inf\n---\n{HEAD}b: 1\nb: 2\n---\njust text\n"
     assert problems(text) == [
         ("ET1013", 1, 1),

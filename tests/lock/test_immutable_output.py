@@ -154,7 +154,9 @@ def test_an_object_that_goes_or_comes_is_no_change(tmp_path: Path, job: Path, ou
     assert "ET50" not in done(other, "-d", out).stderr
 
 
-def test_neighbours_are_compared_too(tmp_path: Path, job: Path) -> None:
+def test_immutable_field_of_an_object_outside_the_job_is_compared_too(
+    tmp_path: Path, job: Path
+) -> None:
     out = tmp_path / "out"
 
     def claim(name: str) -> dict[str, Any]:
@@ -261,7 +263,7 @@ def test_a_run_of_one_job_leaves_all_others_as_they_are(tmp_path: Path) -> None:
     assert json.loads((out / LOCK).read_text())["settings"]["runs"] == {"a": "two"}
 
 
-def test_an_id_for_all_jobs_names_those_that_nobody_changed(tmp_path: Path) -> None:
+def test_run_id_for_all_jobs_warns_about_the_unchanged_jobs_it_replaces(tmp_path: Path) -> None:
     jobs, out = tmp_path / "jobs", tmp_path / "out"
     jobs.mkdir()
     write(jobs / "a.yaml", named("a"))

@@ -85,7 +85,7 @@ def test_files_that_share_a_name_are_both_in_it(tmp_path: Path) -> None:
     assert lock["inputs"] == {"job.yaml": " ".join(sorted(_sha(path) for path in paths))}
 
 
-def test_the_settings_are_those_after_overlays_and_flags(tmp_path: Path, job: Path) -> None:
+def test_lock_file_records_settings_after_overlays_and_flags(tmp_path: Path, job: Path) -> None:
     overlay = write(
         tmp_path / "o.yaml",
         {
@@ -142,7 +142,7 @@ def test_a_file_that_was_deleted_by_hand_comes_back(job: Path, out: Path) -> Non
     assert tree(out) == before
 
 
-def test_every_edited_file_is_told(job: Path, out: Path) -> None:
+def test_every_edited_file_is_reported(job: Path, out: Path) -> None:
     for name in ("10-prereqs", "90-launcher"):
         (out / "mnist" / f"{name}.yaml").write_text("mine")
     assert render(job, "-d", out).stderr.count("error[ET5007]") == 2

@@ -113,7 +113,7 @@ def test_nothing_in_a_file_can_steer_the_terminal(job: Path, out: Path) -> None:
     assert "\x1b" not in render(job, "-d", out, "--check").stdout
 
 
-def test_an_interrupted_checkout_is_told_as_what_it_is(
+def test_check_reports_missing_output_as_stale_and_a_symlink_as_an_error(
     tmp_path: Path, job: Path, out: Path
 ) -> None:
     shutil.rmtree(out / "mnist")
@@ -147,7 +147,7 @@ def test_a_diff_is_one_that_patch_could_apply(tmp_path: Path) -> None:
         assert file.read_text() == "\n".join(new) + "\n"
 
 
-def test_a_difference_in_a_huge_file_is_found_and_torn_hunks_are_not_shown() -> None:
+def test_diff_of_a_huge_file_shows_a_difference_but_no_torn_hunks() -> None:
     old = [f"{n}: a" for n in range(50_000)]
     new = [*old[:1000], "added", *old[1000:40_000], "added", *old[40_000:]]
     lines = list(unified("x", "\n".join(old), "\n".join(new)))

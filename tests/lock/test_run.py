@@ -51,7 +51,7 @@ def test_hosts_keep_their_names_and_pods_know_theirs() -> None:
     assert not any("hostname" in o["spec"] for (k, _), o in before.items() if k == "Pod")
 
 
-def test_a_host_name_of_the_templates_own_stays() -> None:
+def test_hostname_set_in_the_template_is_preserved_in_a_named_run() -> None:
     job = training_job()
     worker(job)["template"]["spec"]["hostname"] = "mine"
     assert by_name(_run(job))["Pod", "mnist-r2-worker-0"]["spec"]["hostname"] == "mine"

@@ -153,7 +153,7 @@ def test_every_pair_of_options_passes_the_schemas_of_old_and_new_kubernetes(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_profile_says_the_same_of_a_jobs_own_objects_whatever_else_is_chosen(
+def test_profile_annotates_job_objects_identically_for_every_gang_and_secret_mode(
     means: Means, profile: str
 ) -> None:
     def annotations_of(gang: str, secret: str) -> dict[tuple[str, str], dict[str, str]]:

@@ -31,7 +31,7 @@ def test_without_a_folder_the_spec_can_be_piped_into_render(live: Path) -> None:
     assert etcompile("render", "-", stdin=done.stdout).returncode == 0
 
 
-def test_its_own_files_are_written_again_and_the_same(live: Path, tmp_path: Path) -> None:
+def test_second_migration_rewrites_identical_files(live: Path, tmp_path: Path) -> None:
     folder = tmp_path / "job"
     assert etcompile("migrate", live, "-d", folder).returncode == 0
     before = {one.name: one.read_bytes() for one in folder.iterdir()}

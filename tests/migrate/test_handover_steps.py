@@ -40,7 +40,7 @@ def row(text: str, kind: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith(f"| {kind} ")]
 
 
-def test_objects_that_are_what_is_rendered_are_taken_over_while_it_runs() -> None:
+def test_live_objects_equal_to_the_rendered_ones_are_adopted_while_the_job_runs() -> None:
     text = handover(dumped(training_job(), phase="Running"), *live_objects().values())
     assert "**Nothing restarts**" in text
     assert all("is taken over as it is" in line for line in row(text, "Pod"))
@@ -103,7 +103,7 @@ def test_a_resource_that_argo_cd_syncs_is_first_let_go_of() -> None:
     assert text.index("Prune=false") < text.index("--cascade=orphan`")
 
 
-def test_a_secret_is_kept_and_an_autoscaler_goes() -> None:
+def test_handover_preserves_the_secret_and_deletes_the_autoscaler() -> None:
     live = [
         {
             "apiVersion": version,

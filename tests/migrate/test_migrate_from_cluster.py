@@ -115,14 +115,14 @@ def test_a_job_is_read_with_its_intents_and_objects(
     ] == workers
 
 
-def test_a_job_that_is_not_there_is_told(control_plane, namespace, served) -> None:
+def test_missing_job_in_the_cluster_is_reported(control_plane, namespace, served) -> None:
     kubeconfig = control_plane.kubeconfig(namespace=namespace)
     done = migrate(kubeconfig, "--from-cluster", "trainingjob/mnist")
     assert done.returncode == 2
     assert "there is no TrainingJob 'mnist'" in done.stderr
 
 
-def test_a_kind_that_nobody_knows_is_told(tmp_path) -> None:
+def test_unknown_kind_is_reported(tmp_path) -> None:
     path = tmp_path / "kubeconfig"
     server = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}

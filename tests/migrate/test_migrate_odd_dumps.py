@@ -36,14 +36,14 @@ def result(values: list[Any]) -> Migrated | None:
     return migrated(loaded.documents) if not loaded.diagnostics else None
 
 
-def test_the_dump_that_is_changed_is_taken_over() -> None:
+def test_unchanged_dump_is_migrated() -> None:
     migrated = result(dump())
     assert migrated
     assert "mnist.yaml" in migrated.files
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_stands_in_a_dump_is_taken_or_refused(seed: int) -> None:
+def test_dump_with_any_odd_value_is_migrated_or_refused_without_a_crash(seed: int) -> None:
     chance = random.Random(seed)
     whole = dump()
     places = [path for path in paths(whole) if len(path) > 1]

@@ -139,7 +139,7 @@ def test_more_workers_than_allowed_raise_the_limit_and_say_so(tmp_path: Path) ->
     assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == running
 
 
-def test_a_secret_of_another_name_that_runs_is_kept(tmp_path: Path) -> None:
+def test_secret_with_another_name_in_a_running_job_stays_in_use(tmp_path: Path) -> None:
     (launcher,) = (
         one
         for one in etcompile.compile(training_job()).objects

@@ -141,7 +141,7 @@ def user_volumes(pod: dict[str, Any]) -> list[Any]:
     return [one for one in volumes if not one["name"].startswith("etcompile-")]
 
 
-def test_a_job_becomes_a_trainjob_and_a_runtime_of_its_own():
+def test_job_becomes_a_trainjob_with_a_dedicated_runtime():
     policy = {"activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 5, "suspend": True}
     result = converted(pytorch_job(nprocPerNode="4", runPolicy={**policy, "backoffLimit": 3}))
     files = documents(result)
@@ -169,7 +169,7 @@ def test_a_job_becomes_a_trainjob_and_a_runtime_of_its_own():
     assert env["MASTER_ADDR"] == "mn-node-0-0.mn"
 
 
-def test_each_field_that_does_not_carry_over_is_told():
+def test_each_field_without_an_equivalent_in_a_trainjob_is_reported():
     job = pytorch_job(
         runPolicy={"cleanPodPolicy": "All", "schedulingPolicy": {"queue": "q", "minAvailable": 3}},
         elasticPolicy={"minReplicas": 1, "maxReplicas": 4},
@@ -278,7 +278,7 @@ def test_what_the_operator_says_of_the_nodes_still_counts_before_the_template():
     assert env["STORE"] == "tcp://rendezvous:29400"
 
 
-def test_workers_without_a_master_keep_addresses_of_their_own():
+def test_workers_without_a_master_keep_the_master_address_they_set():
     job = with_env(pytorch_job(), {"name": "MASTER_ADDR", "value": "store.example.com"})
     del job["spec"]["pytorchReplicaSpecs"]["Master"]
     [node] = of_the_runtime(job)

@@ -147,7 +147,7 @@ def job(**spec: Any) -> dict[str, Any]:
     return {**head, "metadata": {"name": "mn"}, "spec": {**reference, **trainer, **spec}}
 
 
-def test_without_the_note_it_is_said_which_runtime_was_taken():
+def test_handover_without_a_runtime_snapshot_names_the_shipped_runtime_used():
     text = migration(dumped(job(), jobsStatus=[])).files["HANDOVER.md"]
     assert "ConfigMap mn-runtime-snapshot" in text
     assert "as Trainer 2.3.0 ships it" in text

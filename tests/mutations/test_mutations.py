@@ -49,7 +49,7 @@ def test_no_mutated_input_ends_in_a_traceback(numbers):
         compiled(generator.input(number))
 
 
-def test_accepted_inputs_are_taken_by_the_server_and_refused_ones_are_not(cluster):
+def test_server_accepts_what_we_accept_and_rejects_what_we_refuse(cluster):
     generator = Generator(SEED)
     accepted, compared, unjust = {"jobs": 0, "others": 0}, 0, []
     missed = {"jobs": [], "others": []}

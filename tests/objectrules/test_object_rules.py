@@ -139,7 +139,7 @@ patches:
     assert "ET4020" in [one.code for one in compilation.diagnostics]
 
 
-def test_a_place_that_the_schema_complains_about_is_told_once():
+def test_field_rejected_by_the_schema_is_reported_once():
     text = "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: '80'}]}}"
     assert messages(text) == ["spec.ports[0].port: must be a whole number, not the text '80'"]
 

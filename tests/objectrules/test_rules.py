@@ -13,7 +13,7 @@ SERVED = 34
 ROWS = [pytest.param(row, id=f"{index}-{row.name}") for index, row in enumerate(rows())]
 
 
-def test_the_compiled_rules_are_those_of_the_file():
+def test_compiled_rules_match_the_rules_file():
     assert rules.main(["--check"]) == 0, "run python schemas/kubernetes/rules.py"
 
 

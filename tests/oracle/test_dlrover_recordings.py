@@ -153,7 +153,7 @@ def test_what_ended_the_master_at_its_start_is_refused(name: str) -> None:
         ("iris-autoscale", {"ps": 1, "worker": 1}),
     ],
 )
-def test_a_master_finds_the_replicas_that_it_made_upstream(
+def test_compiled_job_lists_the_replicas_that_the_upstream_master_creates(
     name: str, types: dict[str, int]
 ) -> None:
     """With parameter servers: what the master would count is written out for it."""

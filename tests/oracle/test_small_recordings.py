@@ -40,7 +40,9 @@ def test_the_small_form_says_the_same(folder: Path, request: pytest.FixtureReque
     assert file.read_text("utf-8") == packed(recording)
 
 
-def test_the_runtimes_are_those_that_were_installed(request: pytest.FixtureRequest) -> None:
+def test_small_recording_of_runtimes_matches_the_installed_runtimes(
+    request: pytest.FixtureRequest,
+) -> None:
     files = sorted((FULL / "trainer-v2" / "runtimes").glob("*.yaml"))
     text = lines([one for file in files for one in entries(file)]) + "\n"
     if request.config.getoption("--update-goldens"):

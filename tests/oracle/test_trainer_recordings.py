@@ -178,7 +178,7 @@ def test_key_pairs_are_in_the_same_secrets() -> None:
     assert count
 
 
-def test_the_shipped_runtimes_are_those_that_were_installed() -> None:
+def test_shipped_runtimes_match_the_recorded_installed_runtimes() -> None:
     file = ROOT / "schemas" / "trainer" / "runtimes.yaml"
     ours = {one["metadata"]["name"]: one["spec"] for one in yaml.safe_load_all(file.read_text())}
     theirs = {

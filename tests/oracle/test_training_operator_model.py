@@ -62,15 +62,15 @@ def with_annotation(kind: str) -> dict[str, Any]:
 
 
 def without_command() -> dict[str, Any]:
-    found = replicas("PyTorchJob", securityContext={"runAsUser": 1}, imagePullPolicy="Always")
-    template(found)["spec"]["containers"][0].pop("command", None)
-    return found
+    role = replicas("PyTorchJob", securityContext={"runAsUser": 1}, imagePullPolicy="Always")
+    template(role)["spec"]["containers"][0].pop("command", None)
+    return role
 
 
 def with_init_container() -> dict[str, Any]:
-    found = replicas("PyTorchJob")
-    template(found)["spec"]["initContainers"] = [{"name": "load", "image": "example.com/load:1"}]
-    return found
+    role = replicas("PyTorchJob")
+    template(role)["spec"]["initContainers"] = [{"name": "load", "image": "example.com/load:1"}]
+    return role
 
 
 def with_ports(*ports: dict[str, Any]) -> dict[str, Any]:

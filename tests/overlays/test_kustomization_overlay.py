@@ -21,7 +21,7 @@ def test_it_is_said_that_it_is_one(tmp_path, file, text):
         assert problem.location.line
 
 
-def test_an_overlay_beside_it_counts(tmp_path):
+def test_overlay_next_to_a_kustomization_takes_precedence(tmp_path):
     (tmp_path / "kustomization.yaml").write_text(NAMED)
     (tmp_path / "overlay.yaml").write_text("apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\n")
     assert etcompile.compile(training_job("bert"), Options(overlays=(str(tmp_path),))).ok

@@ -100,5 +100,5 @@ def test_any_document_is_an_overlay_or_refused(value: Any) -> None:
 @example("a\0b")
 @example("\ud800")
 @given(st.text(min_size=1))
-def test_any_name_of_an_overlay_is_found_or_refused(name: str) -> None:
+def test_any_overlay_name_is_resolved_or_refused_without_a_crash(name: str) -> None:
     etcompile.compile([specs.training_job()], Options(overlays=(name,)))

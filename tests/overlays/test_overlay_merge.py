@@ -86,7 +86,9 @@ CONTAINER = [
 
 @pytest.mark.parametrize("where", [in_pod, in_template])
 @pytest.mark.parametrize(("field", "key", "one", "two"), CONTAINER)
-def test_so_do_those_of_containers(where: Any, field: str, key: str, one: Any, two: Any) -> None:
+def test_lists_with_keys_inside_containers_merge_by_key(
+    where: Any, field: str, key: str, one: Any, two: Any
+) -> None:
     def pod(items: list[Any]) -> Any:
         return where({"containers": [{"name": "main", field: items}]})
 
@@ -115,7 +117,7 @@ URL = {"name": "URL", "value": "tcp://h:$(PORT)"}
         ([{"name": "URL", "value": "x"}], [PORT], ["URL", "PORT"]),
     ],
 )
-def test_a_new_variable_stands_before_those_that_follow_it_in_the_patch(
+def test_new_variable_is_inserted_before_its_successors_in_the_patch(
     base: Any, patch: Any, names: list[str]
 ) -> None:
     base_pod = in_pod({"containers": [{"name": "a", "env": base}]})

@@ -159,7 +159,9 @@ JSON = st.recursive(
 
 
 @given(JSON, JSON, st.text(max_size=3))
-def test_what_was_added_is_found_there_and_can_be_removed(base: Any, value: Any, key: str) -> None:
+def test_added_value_passes_a_test_operation_and_can_be_removed(
+    base: Any, value: Any, key: str
+) -> None:
     whole = {"x": base}
     path = "/" + key.replace("~", "~0").replace("/", "~1")
     added = apply(whole, op("add", path, value), op("test", path, value))

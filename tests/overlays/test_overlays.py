@@ -85,7 +85,7 @@ def problems(folder: Path, text: str, *, job: str = JOB) -> list[tuple[str, str,
 # Documents --------------------------------------------------------------------------------------
 
 
-def test_a_patch_of_a_job_document_is_made_before_it_is_compiled() -> None:
+def test_patch_of_a_job_document_is_applied_before_compilation() -> None:
     change = patch({"spec": {"etReplicaSpecs": {"worker": {"replicas": 3}}}}, kind="TrainingJob")
     objects = compiled(change)
     assert ("Pod", "mnist-worker-2") in objects
@@ -132,7 +132,7 @@ def test_a_json_patch_of_a_document() -> None:
     assert "maxReplicas" not in document["spec"]["etReplicaSpecs"]["worker"]
 
 
-def test_later_overlays_see_what_earlier_ones_made() -> None:
+def test_later_overlays_select_by_labels_that_earlier_overlays_add() -> None:
     first = patch({"metadata": {"labels": {"team": "nlp"}}}, kind="TrainingJob")
     second = patch({"spec": {"slotsPerWorker": 2}}, kind="TrainingJob", labels={"team": "nlp"})
     assert stored(compiled(first, second))["document"]["spec"]["slotsPerWorker"] == 2
@@ -337,7 +337,7 @@ def test_a_setting_of_the_last_overlay_counts() -> None:
     assert (settings["services"], settings["clusterDomain"]) == ("shared", "two.local")
 
 
-def test_a_setting_that_was_asked_for_wins_over_overlays() -> None:
+def test_explicit_setting_overrides_overlays() -> None:
     change = overlay(settings={"secret": "external", "kubernetesVersion": "1.30"})
     settings = Settings(secret=SecretMode("existing", "keys"))
     effective = stored(compiled(change, settings=settings))["settings"]
@@ -355,7 +355,7 @@ def test_profiles_can_be_set() -> None:
 # Objects ----------------------------------------------------------------------------------------
 
 
-def test_a_patch_of_pods_is_made_after_compiling() -> None:
+def test_patch_of_pods_is_applied_after_compilation() -> None:
     wish = {
         "spec": {
             "containers": [{"name": "main", "env": [{"name": "A", "value": "1"}]}],
@@ -433,7 +433,7 @@ def test_what_a_job_relies_on_cannot_be_patched(kind: str, wish: Any, code: str)
     assert set(reported) == {code}
 
 
-def test_labels_cannot_be_those_that_pods_are_found_by() -> None:
+def test_overlay_label_that_selects_pods_is_refused() -> None:
     assert set(codes(overlay(labels=[{"pairs": {"training-job-role": "x"}}]))) == {"ET6006"}
     assert codes(overlay(labels=[{"pairs": {"app": "mnist"}}])) == []
 
@@ -589,7 +589,7 @@ def test_an_entry_that_matches_nothing_is_an_error(tmp_path: Path, text: str) ->
         assert problems(tmp_path, optional) == []
 
 
-def test_what_is_there_is_told_when_nothing_matches() -> None:
+def test_image_rule_without_a_match_lists_the_images_of_the_job() -> None:
     change = overlay(images=[{"name": "horvod", "newTag": "1"}])
     (problem,) = etcompile.compile(specs.training_job(), Options(overlays=(change,))).diagnostics
     assert "horovod/horovod:0.28.1" in (problem.hint or "")
@@ -636,7 +636,7 @@ def test_an_overlay_among_the_inputs_is_left_out(tmp_path: Path) -> None:
     assert {o["metadata"]["namespace"] for o in compilation.objects} == {"prod"}
 
 
-def test_an_overlay_that_is_not_there_names_those_that_are() -> None:
+def test_missing_overlay_is_reported_with_the_available_names() -> None:
     (problem,) = etcompile.compile(specs.training_job(), Options(overlays=("prd",))).diagnostics
     assert problem.code == "ET6002"
     assert "dev, prod, resilient, spot" in (problem.hint or "")
@@ -666,7 +666,7 @@ def test_shipped_overlays_have_one_name_everywhere() -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_overlay_is_one_by_our_own_schema(name: str) -> None:
+def test_shipped_overlay_conforms_to_the_overlay_schema(name: str) -> None:
     schema = json.loads((data.folder("schemas") / "Overlay.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     text = (data.folder("overlays") / name / "overlay.yaml").read_text("utf-8")

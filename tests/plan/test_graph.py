@@ -115,7 +115,7 @@ def test_a_binding_needs_its_role_and_names_its_account() -> None:
     assert "RoleBinding mnist-launcher grants to ServiceAccount mnist-launcher" in edges
 
 
-def test_a_service_finds_pods_by_all_its_labels_in_its_own_namespace() -> None:
+def test_service_selects_pods_by_all_its_labels_in_the_same_namespace() -> None:
     job = training_job()
     job["metadata"]["namespace"] = "ml"
     labels = {"etcompile.dev/job": "mnist", "etcompile.dev/role": "worker"}
@@ -184,7 +184,7 @@ def test_a_later_object_that_nobody_has_to_wait_for_is_no_deadlock() -> None:
     assert deadlock(built(job, late)) is None
 
 
-def test_pods_that_wait_for_each_other_are_told_with_the_whole_ring() -> None:
+def test_deadlock_of_pods_is_reported_with_the_whole_cycle() -> None:
     pods = [pod(name) for name in ("z", "a", "b", "c")]
     waits = {"z": ("a",), "a": ("b",), "b": ("c",), "c": ("a",)}
     assert deadlock(graph([Declared("ring", pods, waits)])) == (
@@ -236,7 +236,7 @@ def test_a_thousand_workers_are_as_small_as_five() -> None:
     assert five.edges == thousand.edges
 
 
-def test_numbered_pods_that_need_other_things_are_not_taken_together() -> None:
+def test_numbered_pods_with_different_dependencies_are_not_grouped() -> None:
     pods = [pod(f"p-{number}") for number in range(10)]
     pods[0] = pod("p-0", volumes=mounting("settings"))
     one = Declared(None, [config_map("settings"), *pods])

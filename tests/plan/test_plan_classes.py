@@ -127,7 +127,7 @@ def test_an_image_changes_in_place_and_says_what_that_does() -> None:
     assert "restarts the container" in step.reasons[0]
 
 
-def test_an_object_that_is_being_deleted_is_waited_for_and_made_anew() -> None:
+def test_object_under_deletion_is_created_again_once_it_is_gone() -> None:
     going = live(config(), deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["example.com/x"])
     wait, create = planned([config()], [going]).steps
     assert (wait.action, wait.until, wait.uid) == ("wait", "gone", "uid-c")
@@ -262,7 +262,7 @@ def test_an_immutable_map_of_ours_holds_nothing_that_is_not_in_its_manifest() ->
 
 
 @pytest.mark.parametrize("desired", [OTHER_CLAIM, pod("busybox:1", "b")])
-def test_ownership_is_asked_for_before_a_replacement(desired: Any) -> None:
+def test_conflict_requires_ownership_before_a_replacement(desired: Any) -> None:
     before = CLAIM if desired is OTHER_CLAIM else pod("busybox:1", "a")
     there = live(before, by="kubectl-create")
     step = only([desired], [there], replace=True, take_ownership=frozenset("*"))
@@ -361,7 +361,7 @@ def test_a_claim_that_pods_keep_is_not_replaced_before_they_are_gone(
     assert bool(result.refused) is bool(blockers)
 
 
-def test_a_claim_is_kept_by_pods_that_the_same_plan_deletes_later() -> None:
+def test_claim_used_by_a_pod_that_the_plan_deletes_later_is_not_replaced() -> None:
     left = member(using("x", "old", nodeName="a"))
     there = [live(CLAIM), left]
     rights: dict[str, Any] = {"inventory": SET, "prune": True, "replace_data": frozenset({"x"})}

@@ -82,9 +82,9 @@ def test_a_new_launcher_comes_after_its_workers_and_waits_for_none_to_be_ready()
 
 def test_a_launcher_in_a_gang_of_kubernetes_comes_before_its_workers() -> None:
     settings = Settings(gang="native", run="r7")
-    found = between(None, compiled(training_job(), settings=settings))
+    plan = between(None, compiled(training_job(), settings=settings))
     in_order(
-        found,
+        plan,
         "create Pod mnist-r7-launcher",
         "create Pod mnist-r7-worker-0",
         "create Pod mnist-r7-worker-1",

@@ -33,12 +33,12 @@ def full(hard: dict[str, str], used: dict[str, str], **spec: Any) -> dict[str, A
 def planned(*there: dict[str, Any], quota: dict[str, Any], **spec: Any) -> Plan:
     """The plan of a new run of one Pod that takes the place of these."""
     new = pod("new", **spec)
-    made = Step("create", reference(new), manifest=new, job="bert", wave=100)
+    create = Step("create", reference(new), manifest=new, job="bert", wave=100)
     gone = [Step("delete", reference(one), job="bert", wave=100) for one in there]
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "ml"}}
     switched = Step("update", reference(service), manifest=service, job="bert")
     live = {reference(one).key: one for one in there}
-    return within_quotas(Plan((switched, made, *gone)), live, {"ml": [quota]})
+    return within_quotas(Plan((switched, create, *gone)), live, {"ml": [quota]})
 
 
 def names(plan: Plan) -> list[str]:
@@ -47,29 +47,29 @@ def names(plan: Plan) -> list[str]:
 
 def test_a_pod_counts_with_its_requests_limits_and_init_containers() -> None:
     first = {"name": "first", "image": "i:1", "resources": {"requests": {"cpu": "3"}}}
-    beside = {"name": "beside", "image": "i:1", "restartPolicy": "Always"}
-    beside["resources"] = {"requests": {"cpu": "1"}}
-    found = usage(pod("p", initContainers=[beside, first]))
-    assert found["pods"] == found["count/pods"] == 1
-    assert found["requests.cpu"] == found["cpu"] == 4  # the sidecar and the first
-    assert found["limits.cpu"] == 2
-    assert found["requests.nvidia.com/gpu"] == 1  # a limit without a request is one
+    sidecar = {"name": "sidecar", "image": "i:1", "restartPolicy": "Always"}
+    sidecar["resources"] = {"requests": {"cpu": "1"}}
+    counted = usage(pod("p", initContainers=[sidecar, first]))
+    assert counted["pods"] == counted["count/pods"] == 1
+    assert counted["requests.cpu"] == counted["cpu"] == 4  # the sidecar and the first
+    assert counted["limits.cpu"] == 2
+    assert counted["requests.nvidia.com/gpu"] == 1  # a limit without a request is one
     assert usage(pod("p", phase="Succeeded")) == {"count/pods": Decimal(1)}
 
 
 def test_a_job_counts_with_the_pods_that_its_controller_makes() -> None:
     template = {"spec": pod("p")["spec"]}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
-    found = usage({**job, "spec": {"parallelism": 3, "template": template}})
-    assert (found["pods"], found["requests.cpu"], found["count/jobs.batch"]) == (3, 1.5, 1)
+    counted = usage({**job, "spec": {"parallelism": 3, "template": template}})
+    assert (counted["pods"], counted["requests.cpu"], counted["count/jobs.batch"]) == (3, 1.5, 1)
     assert "pods" not in usage({**job, "spec": {"suspend": True, "template": template}})
 
 
 def test_what_must_be_free_goes_before_anything_is_changed() -> None:
     quota = full({"requests.nvidia.com/gpu": "1"}, {"requests.nvidia.com/gpu": "1"})
-    found = planned(pod("old", phase="Running"), quota=quota)
-    assert names(found) == ["delete old", "update s", "create new"]
-    assert found.steps[0].frees_quota
+    plan = planned(pod("old", phase="Running"), quota=quota)
+    assert names(plan) == ["delete old", "update s", "create new"]
+    assert plan.steps[0].frees_quota
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_what_must_be_free_goes_before_anything_is_changed() -> None:
     ids=["room", "another scope", "best effort", "another kind"],
 )
 def test_the_old_run_stays_where_no_quota_is_short(quota: Any) -> None:
-    found = planned(pod("old", phase="Running"), quota=quota)
-    assert names(found) == ["update s", "create new", "delete old"]
-    assert not any(step.frees_quota for step in found.steps)
+    plan = planned(pod("old", phase="Running"), quota=quota)
+    assert names(plan) == ["update s", "create new", "delete old"]
+    assert not any(step.frees_quota for step in plan.steps)
 
 
 def test_a_priority_class_decides_whether_a_quota_counts() -> None:
@@ -96,11 +96,11 @@ def test_a_priority_class_decides_whether_a_quota_counts() -> None:
     assert planned(there, quota=quota, priorityClassName="high").steps[0].frees_quota
 
 
-def test_running_pods_do_not_go_for_one_that_cannot_be_made() -> None:
+def test_running_pods_are_not_deleted_for_a_pod_that_exceeds_the_quota() -> None:
     quota = full({"requests.cpu": "1"}, {"requests.cpu": "1"})
     big = {"name": "main", "image": "i:1", "resources": {"requests": {"cpu": "2"}}}
-    found = planned(pod("old", phase="Running"), quota=quota, containers=[big])
-    (refused,) = found.refused
+    plan = planned(pod("old", phase="Running"), quota=quota, containers=[big])
+    (refused,) = plan.refused
     assert (refused.ref.name, refused.needs) == ("new", "room")
     assert "has 0 requests.cpu left, and 2 are needed" in refused.reasons[0]
     over = planned(pod("old", phase="Failed"), quota=quota, containers=[big])
@@ -120,7 +120,7 @@ def test_running_pods_do_not_go_for_one_that_cannot_be_made() -> None:
         ("Succeeded", True, 1, []),
     ],
 )
-def test_running_pods_are_not_cut_off_from_each_other_for_one_that_cannot_be_made(
+def test_pod_over_quota_is_refused_if_a_new_selector_would_cut_off_running_pods(
     phase: str, selector: bool, pods: int, refused: list[str]
 ) -> None:
     new, old = pod("new"), pod("old", phase=phase)
@@ -133,6 +133,6 @@ def test_running_pods_are_not_cut_off_from_each_other_for_one_that_cannot_be_mad
         Step("unmanaged", reference(old), job="bert"),
     )
     quota = full({"pods": str(pods)}, {"pods": "1"})
-    found = within_quotas(Plan(steps), {reference(old).key: old}, {"ml": [quota]})
-    assert [step.ref.name for step in found.refused] == refused
-    assert all(step.needs == "room" for step in found.refused)
+    plan = within_quotas(Plan(steps), {reference(old).key: old}, {"ml": [quota]})
+    assert [step.ref.name for step in plan.refused] == refused
+    assert all(step.needs == "room" for step in plan.refused)

@@ -98,7 +98,7 @@ def test_hooks_pass_a_good_commit_and_stop_others(repository, tmp_path, require)
     assert "--> jobs/bert.yaml:" in third.stdout
 
 
-def test_a_scale_intent_is_checked_with_the_job_beside_it(tmp_path):
+def test_scale_intent_is_checked_with_the_job_in_the_same_folder(tmp_path):
     for name, value in {
         "bert.yaml": training_job("bert"),
         "more.yaml": scale_out("more", 1, job="bert"),

@@ -146,7 +146,7 @@ def test_editors_find_the_schemas(scaffolded):
     assert named["overlays/prod/overlay.yaml"] == overlay["$id"]
 
 
-def test_code_owners_own_what_is_there(scaffolded):
+def test_every_path_in_codeowners_exists(scaffolded):
     tool, folder = scaffolded
     lines = (folder / ".github/CODEOWNERS").read_text().splitlines()
     owned = [line.split()[0] for line in lines if line and not line.startswith("#")]
@@ -161,7 +161,7 @@ def test_the_output_is_annotated_for_the_tool(scaffolded):
     assert b"profiles" in rendered or tool == "none"
 
 
-def test_argo_cd_is_told_of_the_output(tmp_path):
+def test_argo_cd_application_points_to_the_output_folder(tmp_path):
     url = "https://git.example.com/t.git"
     words = ("--gitops", "argocd", "--repository", url, "--name", "t", "-n", "nlp")
     assert etcompile("init", ".", *words, cwd=tmp_path).returncode == 0
@@ -173,7 +173,7 @@ def test_argo_cd_is_told_of_the_output(tmp_path):
     assert overlay["namespace"] == "nlp"
 
 
-def test_flux_is_told_of_the_output(tmp_path):
+def test_flux_kustomization_points_to_the_output_folder(tmp_path):
     url = "https://git.example.com/t.git"
     words = ("--gitops", "flux", "--repository", url, "--name", "t")
     assert etcompile("init", ".", *words, cwd=tmp_path).returncode == 0
@@ -228,7 +228,7 @@ def test_what_stands_where_a_folder_should_be_is_in_the_way(tmp_path, way):
     assert ("ET5003" if way == "file" else "ET5023") in done.stderr
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_unwritable_folder_is_reported(tmp_path):
     done = etcompile("init", "/proc/nothing/here", cwd=tmp_path)
     assert done.returncode == 2
     assert "ET5003" in done.stderr
@@ -257,7 +257,7 @@ def test_a_version_may_be_written_as_for_render(tmp_path, version):
     assert "v1.34" not in script
 
 
-def test_scaffolds_are_files_of_their_own():
+def test_template_folders_are_the_expected_ones():
     folders = {path.name for path in data.folder("templates").iterdir() if path.is_dir()}
     # Python keeps its code there when it runs the build hook.
     folders -= {"__pycache__"}

@@ -154,7 +154,7 @@ GITLAB = {
 
 
 @pytest.mark.parametrize("variables", GITLAB.values(), ids=GITLAB)
-def test_gitlab_names_the_base_in_its_own_variables(clone: Path, variables) -> None:
+def test_base_of_a_gitlab_merge_request_comes_from_gitlab_variables(clone: Path, variables) -> None:
     edit(clone, *COMMAND)
     sh(clone, f"rm -r out/prod && {RENDER} && git add -A && git commit -qm change")
     assert "ET5008" in run(clone, f"{RENDER} --check", **variables).stderr

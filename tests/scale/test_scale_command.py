@@ -54,7 +54,7 @@ def example(tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLES / "trainingjob" / "elastic-mnist", tmp_path / "mnist"))
 
 
-def test_adding_workers_writes_one_file_beside_the_job_and_changes_no_other(example):
+def test_adding_workers_writes_one_intent_next_to_the_job_and_changes_no_file(example):
     before = texts(example)
     done = scale("elastic-mnist", "--add", 2, cwd=example)
     assert done.returncode == 0, done.stderr
@@ -86,7 +86,7 @@ def test_the_first_intent_of_a_job_is_numbered_with_three_digits(tree):
     }
 
 
-def test_a_number_of_workers_is_counted_from_those_that_all_intents_leave(example):
+def test_target_number_of_workers_accounts_for_all_earlier_intents(example):
     for wanted in (6, 1, 4):
         done = scale("elastic-mnist", "--to", wanted, cwd=example)
         assert done.returncode == 0, done.stderr
@@ -100,14 +100,14 @@ def test_a_number_of_workers_is_counted_from_those_that_all_intents_leave(exampl
     ]
 
 
-def test_a_job_that_is_as_wished_gets_no_file(example):
+def test_job_that_already_has_the_target_size_gets_no_intent(example):
     before = texts(example)
     done = scale("elastic-mnist", "--to", 3, cwd=example)
     assert (done.returncode, texts(example)) == (0, before)
     assert "already has 3 workers" in done.stderr
 
 
-def test_removing_takes_the_highest_indexes_and_naming_takes_those(tree):
+def test_remove_drops_the_highest_indexes_and_pods_drops_the_named_pods(tree):
     scale("mnist", "--to", 5, cwd=tree)
     scale("mnist", "--remove", 1, cwd=tree)
     done = scale("mnist", "--pods", "mnist-worker-0,mnist-worker-2", cwd=tree)
@@ -186,7 +186,7 @@ def test_intents_in_the_file_of_their_job_count(tree):
     assert len(workers(tree)) == 5
 
 
-def test_a_job_of_another_kind_gets_an_intent_of_etcompiles_own(tmp_path):
+def test_pytorchjob_gets_an_intent_of_the_etcompile_api_group(tmp_path):
     folder = Path(shutil.copytree(EXAMPLES / "pytorchjob" / "elastic", tmp_path / "elastic"))
     before = workers(folder)
     assert scale("elastic", "--remove", 1, cwd=folder).returncode == 0
@@ -254,7 +254,7 @@ def test_a_misspelt_job_is_guessed(tree):
     assert "did you mean 'mnist'?" in done.stderr
 
 
-def test_the_mistakes_of_others_are_no_obstacle_but_those_that_name_the_job_are(tree):
+def test_broken_files_block_scaling_only_if_they_mention_the_job(tree):
     (tree / "chart.yaml").write_text("kind: {{ .Values.kind }}\n")
     broken = training_job("other")
     worker(broken)["replicas"] = -1

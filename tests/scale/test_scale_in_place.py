@@ -105,7 +105,7 @@ def test_an_elastic_job_has_its_number_changed_unless_something_else_counts(tree
     assert len(list(tree.iterdir())) == 3
 
 
-def test_a_number_that_nobody_has_written_is_told(tree):
+def test_missing_replica_number_is_reported_by_scale_in_place(tree):
     text = (tree / "job.yaml").read_text("utf-8")
     (tree / "job.yaml").write_text(
         text.replace("      replicas: 2\n", "").replace("minReplicas: 2", "minReplicas: 1"), "utf-8"

@@ -77,7 +77,7 @@ def test_gpus_are_counted(ask, seen, comes_to) -> None:
         assert f"{seen} GPUs are visible, not 8" in done.stderr
 
 
-def test_a_number_of_gpus_may_be_given(ask) -> None:
+def test_expected_number_of_gpus_can_be_passed_as_an_argument(ask) -> None:
     assert ask("check gpus 1", gpus=8, nvidia_smi=SMI + "echo 'GPU 0: A'").returncode == 0
 
 

@@ -50,7 +50,7 @@ def test_ssh_takes_the_other_port_for_every_host(copied, require):
     assert _port(copied(2222) / "config", "mnist-worker-0", require) == "port 2222"
 
 
-def test_a_config_that_ends_in_a_host_of_its_own_keeps_it(copied, secret, require):
+def test_ssh_config_that_ends_in_a_host_section_keeps_that_section(copied, secret, require):
     config = secret / "config"
     config.chmod(0o644)
     config.write_text("Host store\n  Port 443")

@@ -227,7 +227,7 @@ def test_signals_and_limits_are_as_without_a_supervisor(container, run):
 
 
 @only_process
-def test_a_command_that_cannot_be_started_is_told(container, run, place):
+def test_command_that_cannot_start_is_reported(container, run, place):
     (place / "data").write_text("x")
     for command, code in ((f"{place}/none", 127), (f"{place}/data", 126), ("--none", 127)):
         container.fresh()
@@ -244,7 +244,7 @@ def test_a_supervisor_without_a_command_says_how_it_is_used(container, run, opti
 
 
 @only_process
-def test_a_folder_that_cannot_be_written_to_is_told(container, run, place):
+def test_unwritable_run_folder_is_reported(container, run, place):
     shutil.rmtree(container.run)
     done = run(*container.line("echo", "trains"))
     assert (done.returncode, done.stdout) == (1, "")
@@ -255,7 +255,7 @@ def test_a_folder_that_cannot_be_written_to_is_told(container, run, place):
 
 
 @only_process
-def test_a_port_that_is_taken_is_told(container, run):
+def test_port_in_use_is_reported(container, run):
     with socket.create_server(("127.0.0.1", container.port)):
         done = run(*container.line("echo", "trains"))
     assert (done.returncode, done.stdout) == (1, "")
@@ -301,7 +301,7 @@ def test_it_is_ready_while_the_command_runs(container):
 
 
 @only_process
-def test_what_neighbours_send_does_no_harm(container):
+def test_malformed_messages_from_other_pods_are_ignored(container):
     container.begin(STAYS)
     container.says("up 0")
     texts = [b"", b"GET", b"\0" * 100, b"{}\n", b"[1]\n", b'{"say":"hello"}\n', b"1\n{" * 50]
@@ -322,7 +322,7 @@ def test_what_neighbours_send_does_no_harm(container):
 # Signals -------------------------------------------------------------------------------------
 
 
-def test_term_is_passed_on_and_the_code_kept(container):
+def test_sigterm_is_passed_on_and_the_exit_code_returned(container):
     container.begin(HANDLES)
     container.says("up 0")
     container.signal(signal.SIGTERM)
@@ -366,7 +366,7 @@ def test_a_signal_while_the_command_is_being_started_is_not_lost(container):
         assert container.ends() == 143
 
 
-def test_the_kubelet_alone_says_how_long_a_command_that_was_told_may_take(container, place):
+def test_terminated_command_may_run_until_the_kubelet_kills_it(container, place):
     slow = "trap 'echo told >> out; while [ ! -e enough ]; do sleep 0.1; done; exit 5' TERM; "
     container.begin(slow + STAYS, stop=0)
     container.says("up 0")
@@ -538,7 +538,7 @@ GANG = ("--gang", "worker:4", "--first", "worker-0", "--coordinator", "127.0.0.1
 
 
 @only_process
-def test_nobody_runs_an_epoch_that_was_not_told_to(container):
+def test_gang_member_runs_no_epoch_before_it_is_released(container):
     container.begin(STAYS, options=GANG)
     container.until(lambda: container.get() == "HTTP/1.1 503 Service Unavailable")
     assert container.said == []
@@ -605,7 +605,7 @@ NOTICED = "trap 'echo saving >> out' USR1; " + STAYS
 
 
 @only_init
-def test_a_notice_reaches_those_who_handle_its_signal_and_no_others(container):
+def test_notice_signals_only_processes_that_handle_the_signal(container):
     # The shell around it would die of the signal, and so would the sleep beside it.
     container.begin(f"sleep 600 & sh -c {_quoted(NOTICED)}; echo never >> out")
     container.says("up 0")
@@ -653,7 +653,7 @@ def test_a_pod_that_is_to_stop_does_not_wait_for_one_that_writes_no_checkpoint(c
 
 
 @only_init
-def test_a_pod_that_was_warned_is_not_told_twice_when_it_stops(container):
+def test_pod_warned_by_a_notice_gets_no_second_warning_when_it_stops(container):
     writes = "trap 'echo saved >> out' USR1; trap 'echo told >> out; exit 7' TERM; "
     container.begin(writes + STAYS, options=("--checkpoint-signal", "USR1", "--warn", "1"))
     container.says("up 0")
@@ -677,7 +677,7 @@ def test_a_notice_that_names_no_such_signal_is_nothing(container, text):
 
 
 @only_process
-def test_a_notice_that_nobody_handles_is_told(container):
+def test_notice_without_a_handler_is_logged(container):
     container.begin(STAYS)
     container.says("up 0")
     container.notice("n1 USR2 0")

@@ -64,13 +64,13 @@ def test_a_template_does_not_get_out_and_ends(tmp_path, text):
     assert (resource.getrlimit(resource.RLIMIT_AS), sys.gettrace()) == (limits, trace)
 
 
-def test_what_a_template_is_given_is_all_that_it_can_change(tmp_path):
+def test_template_cannot_modify_its_variables(tmp_path):
     done = rendered(tmp_path, "{% set _ = seed.append('evil.example.com') %}{{ seed }}")
     assert not done.ok
 
 
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: "/".join(folder.parts[-2:]))
-def test_our_own_templates_come_out_the_same_in_the_sandbox(tmp_path, folder):
+def test_shipped_templates_render_identically_in_the_sandbox(tmp_path, folder):
     for file in data.folder("templates").glob("*.j2"):
         shutil.copy(file, tmp_path)
     plain = etcompile.compile(folder, Options(without_keys=True))

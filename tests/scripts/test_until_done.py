@@ -64,7 +64,7 @@ def test_a_command_that_a_signal_ends_counts_as_such(around, run):
     assert run(*around("sh", "-c", "kill -KILL $$")).returncode == 137
 
 
-def test_a_command_that_is_not_there_is_told(around, run):
+def test_missing_command_is_reported(around, run):
     done = run(*around("/nonexistent/sshd"))
     assert done.returncode == 127
     assert "/nonexistent/sshd" in done.stderr
@@ -89,7 +89,7 @@ def test_the_end_of_the_run_ends_the_server_and_is_a_success(serving, place):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_the_server_at_once_and_its_code_is_kept(serving, place, number):
+def test_signal_stops_the_server_at_once_and_returns_its_exit_code(serving, place, number):
     process = serving(poll_seconds=NEVER)
     process.send_signal(number)
     assert process.wait(20) == 7

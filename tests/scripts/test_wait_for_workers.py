@@ -113,9 +113,7 @@ def test_it_tells_who_is_there_with_whatever_the_image_has(gate, image, sshd, ru
     ]
 
 
-def test_a_port_that_the_job_leaves_to_the_image_is_asked_of_its_ssh(
-    gate, sshd, run, port, image_port
-):
+def test_port_defined_by_the_image_is_read_from_its_ssh_config(gate, sshd, run, port, image_port):
     sshd()
     assert run(*gate("127.0.0.1", known=False), env=image_port).returncode == 0
     done = run(*gate("127.0.0.2", known=False, timeout_seconds=1), env=image_port)
@@ -175,7 +173,7 @@ def test_hosts_that_do_not_answer_delay_the_others_by_seconds(gate, sshd, run, p
 
 
 @pytest.mark.programs  # goes by the clock
-def test_a_host_that_is_there_is_asked_once(gate, run, port, shell):
+def test_reachable_host_is_probed_once(gate, run, port, shell):
     # A fork a host takes its time. The loop is the same text in every shell: one of them runs it as
     # often as in the largest job.
     hosts = 1000 if Path(shell[0]).name == "sh" else 200
@@ -341,7 +339,7 @@ def test_a_run_that_is_done_waits_for_nobody_to_succeed(gate, run, place):
     assert "run 0123456789ab is done, not waiting for data" in done.stderr
 
 
-def test_of_its_own_name_it_only_wants_that_it_resolves(gate, run):
+def test_host_name_of_the_pod_itself_only_has_to_resolve(gate, run):
     itself = Path("/etc/hostname").read_text().strip()
     assert run(*gate(itself, itself=True, timeout_seconds=0)).returncode == 0
     assert run(*gate(itself, timeout_seconds=0)).returncode == 1
@@ -358,17 +356,17 @@ def test_before_a_command_it_becomes_the_command(gate, run):
         'tr "\\0" " " < /proc/$$/cmdline; echo "$port $hosts $quick $why"; exit 42',
     )
     command = gate("localhost", ssh=False, before_command=True)
-    found = run(*command, *words, env={**os.environ, **mine})
-    assert found.returncode == 42
-    assert found.stdout.startswith("sh -c tr")
-    assert found.stdout.endswith("mine mine mine mine\n")
+    result = run(*command, *words, env={**os.environ, **mine})
+    assert result.returncode == 42
+    assert result.stdout.startswith("sh -c tr")
+    assert result.stdout.endswith("mine mine mine mine\n")
 
 
 def test_before_a_command_the_end_of_its_time_may_be_retried(gate, run):
     command = gate(NOWHERE, ssh=False, before_command=True, timeout_seconds=0)
-    found = run(*command, "echo", "trains")
-    assert (found.returncode, found.stdout) == (128, "")
-    assert f"{NOWHERE}: does not resolve" in found.stderr
+    result = run(*command, "echo", "trains")
+    assert (result.returncode, result.stdout) == (128, "")
+    assert f"{NOWHERE}: does not resolve" in result.stderr
 
 
 def test_before_a_command_it_stops_at_once(gate, start, until, place):

@@ -130,7 +130,7 @@ def test_a_worker_does_not_outlive_its_sshd(serving, place):
     assert "etcompile: sshd ended by itself (exit code 137)\n" in _log(place)
 
 
-def test_a_taken_port_is_told(worker, user, ssh_home, place, port, require):
+def test_port_in_use_is_reported(worker, user, ssh_home, place, port, require):
     require("ssh", which="sshd")
     home = ssh_home(user)
     with socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True):
@@ -167,7 +167,7 @@ def test_a_read_only_root_file_system_is_no_obstacle(
     assert ssh(other, home, "echo served").stdout == "served\n"
 
 
-def test_a_port_that_the_job_leaves_to_the_image_is_asked_of_its_ssh(
+def test_port_defined_by_the_image_is_read_from_its_ssh_config(
     worker, other, ssh_home, port, listening, ssh, image_port, require
 ):
     require("ssh", which="sshd")

@@ -92,7 +92,7 @@ def _without_namespace(folder):
     return job
 
 
-def test_a_certificate_that_will_not_do_is_told(folder, controller, tmp_path):
+def test_unusable_certificate_is_reported_with_the_reason(folder, controller, tmp_path):
     expired = controller.certificate(tmp_path / "expired.pem", days=-1)
     text = tmp_path / "text.pem"
     text.write_text("-----BEGIN CERTIFICATE-----\nbm90IG9uZQ==\n-----END CERTIFICATE-----\n")

@@ -43,7 +43,7 @@ def test_sops_decrypts_the_file_and_its_mac_is_right(folder, owner, split, requi
     assert decrypted == owner.decrypted(folder.object("Secret"))["data"]
 
 
-def test_it_stands_in_a_file_of_its_own_that_the_kustomization_lists(folder, owner):
+def test_sops_secret_has_a_separate_file_listed_in_the_kustomization(folder, owner):
     files = folder.rendered(f"sops:{owner.recipient}")
     assert len(list(yaml.safe_load_all(files[_FILE]))) == 1
     listed = yaml.safe_load(files["bert/kustomization.yaml"])["resources"]
@@ -72,7 +72,7 @@ def test_a_changed_label_leaves_ciphertext_and_mac_right(folder, owner, tmp_path
         ("", "is no X25519 recipient of age"),
     ],
 )
-def test_what_is_no_recipient_is_told(folder, owner, written, problem):
+def test_invalid_recipient_is_reported(folder, owner, written, problem):
     result = folder.render(f"sops:{owner.recipient},{written}")
     assert result.exit_code == 2
     assert "error[ET5016]: --secret sops:" in result.stderr
@@ -92,7 +92,7 @@ def test_other_secret_modes_need_no_pyrage(folder, monkeypatch):
     assert folder.render("external").exit_code == 0
 
 
-def test_a_mistyped_recipient_is_found(folder, owner):
+def test_mistyped_recipient_is_detected(folder, owner):
     last = owner.recipient[-1]
     result = folder.render(f"sops:{owner.recipient[:-1]}{'q' if last != 'q' else 'p'}")
     assert "mistyped" in result.stderr

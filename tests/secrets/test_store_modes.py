@@ -63,7 +63,7 @@ def test_the_driver_mounts_a_class_that_somebody_looks_after(folder, mpi_folder)
         ("mpi_folder", "pi-ssh", "pi", "ssh-privatekey", "ssh-publickey"),
     ],
 )
-def test_a_pattern_gives_each_job_a_class_of_its_own(
+def test_pattern_produces_a_separate_class_for_each_job(
     request, pattern, kind, name, job, private, public
 ):
     folder = request.getfixturevalue(kind)
@@ -90,7 +90,7 @@ def test_a_pattern_gives_each_job_a_class_of_its_own(
         (f"{_PATTERN}---{_PATTERN}", "it must hold one SecretProviderClass and nothing else"),
     ],
 )
-def test_a_pattern_that_will_not_do_is_told(folder, pattern, text, problem):
+def test_invalid_pattern_is_reported(folder, pattern, text, problem):
     pattern.write_text(text)
     result = folder.render(f"csi:{pattern}")
     assert result.exit_code == 2
@@ -98,7 +98,7 @@ def test_a_pattern_that_will_not_do_is_told(folder, pattern, text, problem):
     assert f"{pattern}:" in result.stderr
 
 
-def test_a_pattern_that_is_not_there_is_told(folder, tmp_path):
+def test_missing_pattern_file_is_reported(folder, tmp_path):
     result = folder.render(f"csi:{tmp_path}/none.yaml")
     assert "error[ET1002]" in result.stderr
 

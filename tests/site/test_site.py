@@ -153,7 +153,7 @@ def test_codes_of_diagnostics_can_be_linked(pages: dict[str, Read]) -> None:
     assert "../diagnostics/et5xxx/#et5008" in pages["tutorial/"].links
 
 
-def test_the_schemas_are_where_editors_look_for_them(site: Path) -> None:
+def test_schemas_are_published_at_the_paths_that_editors_use(site: Path) -> None:
     assert (site / "schemas" / "kubeflow.org" / "v1" / "PyTorchJob.json").is_file()
     assert (site / "schemas" / "catalog.json").is_file()
 

@@ -91,7 +91,7 @@ def test_every_command_refuses_what_names_no_job(jobs, run):
             assert "API server" not in done.stderr
 
 
-def test_logs_of_a_pod_are_those_of_the_pod_alone(jobs, run):
+def test_logs_of_a_pod_exclude_other_pods_of_the_job(jobs, run):
     """No kubelet runs here: the Pods that are named have not started yet."""
     stderr = run("logs", "pod/mnist-worker-1").stderr
     assert "mnist-worker-1" in stderr
@@ -99,7 +99,7 @@ def test_logs_of_a_pod_are_those_of_the_pod_alone(jobs, run):
     assert "mnist-worker-0" in run("logs", "trainingjob/mnist").stderr
 
 
-def test_job_in_one_of_all_namespaces_is_found_there(cluster, deployed):
+def test_job_is_located_in_its_namespace_among_all_namespaces(cluster, deployed):
     name = f"job-{cluster.namespace}"
     deployed(training_job(name))
     for word in (name, f"trainingjob/{name}", f"{name}-worker-1", f"pod/{name}-worker-1"):

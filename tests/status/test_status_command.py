@@ -61,9 +61,7 @@ def test_roles_are_counted_by_what_their_pods_are(deployed, status, pod_is):
     assert counts == {"desired": 4, "running": 2, "ready": 1, "failed": 1}
 
 
-def test_what_is_not_ready_says_why_and_what_is_alike_is_told_once(
-    deployed, cluster, status, pod_is
-):
+def test_unready_pods_are_grouped_by_reason_in_status(deployed, cluster, status, pod_is):
     deployed(training_job(replicas=6))
     pod_is("mnist-launcher", "Running", ready=True)
     unscheduled = {
@@ -147,7 +145,7 @@ def test_a_run_that_was_marked_as_done_by_hand_has_succeeded(deployed, cluster, 
         assert json.loads(status("mnist", "--output", "json").stdout)["phase"] == phase
 
 
-def test_events_are_the_newest_ten_each_told_once(deployed, status, report_event):
+def test_status_shows_the_ten_newest_events_once_each(deployed, status, report_event):
     deployed(training_job())
     for index in range(2):
         for ago in (300, 200):
@@ -176,7 +174,7 @@ def test_the_same_event_of_many_pods_is_one_line(deployed, status, report_event)
     assert line.endswith("(x4)")
 
 
-def test_pods_of_another_run_are_told_apart(deployed, cluster, status, namespace):
+def test_pods_of_another_run_are_listed_separately(deployed, cluster, status, namespace):
     deployed(training_job())
     pod = cluster.get(cluster.resource("v1", "Pod"), "mnist-worker-0")
     assert pod is not None
@@ -208,7 +206,7 @@ def test_an_empty_namespace_says_so(status, namespace):
     assert f"no jobs in namespace {namespace}" in done.stderr
 
 
-def test_a_misspelt_job_is_guessed_and_one_elsewhere_is_found(
+def test_misspelt_job_gets_a_suggestion_and_a_job_elsewhere_its_namespace(
     deployed, status, control_plane, namespace
 ):
     deployed(training_job())

@@ -73,7 +73,7 @@ def phase(example: str, job: str, phases: str) -> str:
         ("xgboostjob/iris", "iris", "worker: Pending Pending", "Pending"),
     ],
 )
-def test_each_kind_has_its_own_success_rule(example, job, phases, expected):
+def test_success_of_a_job_follows_the_rule_of_its_kind(example, job, phases, expected):
     assert phase(example, job, phases) == expected
 
 
@@ -238,7 +238,7 @@ def pod(**status_fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_keeps_a_pod_is_told_in_the_word_kubectl_has_for_it(value, word):
+def test_reason_of_an_unready_pod_is_the_word_that_kubectl_shows(value, word):
     replica = labelled_replica(value)
     assert replica.reason == word
 
@@ -246,7 +246,7 @@ def test_what_keeps_a_pod_is_told_in_the_word_kubectl_has_for_it(value, word):
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(0, "0s"), (59, "59s"), (60, "1m"), (7300, "2h"), (200000, "2d")]
 )
-def test_ages_are_told_in_their_largest_unit(seconds, expected):
+def test_ages_are_shown_in_their_largest_unit(seconds, expected):
     now = datetime(2026, 1, 5, tzinfo=UTC)
     assert age((now - timedelta(seconds=seconds)).isoformat(), now) == expected
 
@@ -296,7 +296,7 @@ def spec_hash() -> str:
     return str(pod["metadata"]["annotations"]["etcompile.dev/spec-hash"])
 
 
-def test_the_epoch_of_a_run_that_restarts_in_place_is_told_with_its_reason():
+def test_epoch_of_a_run_restarted_in_place_is_shown_with_its_reason():
     reason = "worker-1 failed first: exit code 137 (SIGKILL)"
     record = RunRecord(
         spec_hash(), "Running", epoch=4, epoch_reason=reason, restarted_at=1_795_000_000.0
@@ -371,7 +371,7 @@ def test_an_ended_run_needs_no_watcher():
     assert (result.phase, result.unwatched_since) == ("Succeeded", None)
 
 
-def test_watch_prints_a_line_for_pods_that_change_alike_and_for_new_objects_of_an_event() -> None:
+def test_watch_groups_pods_with_the_same_change_and_events_in_one_line() -> None:
     values = [
         *compiled(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 64}), namespace="ml").objects
     ]

@@ -99,7 +99,7 @@ def test_all_jobs_are_watched_until_it_is_interrupted(deployed, watching):
     assert process.returncode == 130
 
 
-def test_nothing_is_asked_for_again_while_it_watches(
+def test_status_watch_lists_no_resource_a_second_time(
     deployed, pod_is, watching, control_plane, namespace
 ):
     deployed(training_job())

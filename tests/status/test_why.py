@@ -15,7 +15,7 @@ from specs import kubeflow_job, training_job
 from status.explained import AT, NOW, failure, objects, of_all_pods_gone, record, run_of
 
 
-def test_the_first_cause_is_told_when_all_pods_are_gone() -> None:
+def test_first_cause_is_explained_when_all_pods_are_gone() -> None:
     text = explanation_text(of_all_pods_gone(), NOW)
     because = "reported by the watcher: BackoffLimitExceeded: mnist-worker-7: its container"
     assert text.startswith(f"ml/mnist (PyTorchJob) has failed ({because} was killed")
@@ -30,7 +30,7 @@ def test_the_first_cause_is_told_when_all_pods_are_gone() -> None:
     assert "  - then run it again: etcompile restart mnist -n ml\n" in text
 
 
-def test_a_replica_that_fails_again_and_again_is_not_told_as_others_that_followed() -> None:
+def test_replica_that_fails_repeatedly_is_not_counted_among_later_failures() -> None:
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}))
     times = [failure(1, AT + 60 * n, 0, code=3) for n in range(4)]
     times = [structs.replace(one, uid=f"uid-1-{n}.main.0") for n, one in enumerate(times)]
@@ -40,7 +40,7 @@ def test_a_replica_that_fails_again_and_again_is_not_told_as_others_that_followe
     assert "What followed: it failed again 3 times; 1 more ended within" in text
 
 
-def test_as_many_lines_are_shown_as_are_asked_for() -> None:
+def test_explanation_shows_at_most_the_requested_log_lines() -> None:
     assert "allocating" in explanation_text(of_all_pods_gone(), NOW, lines=1)
     assert "step 8" not in explanation_text(of_all_pods_gone(), NOW, lines=1)
     assert "Its last lines" not in explanation_text(of_all_pods_gone(), NOW, lines=0)
@@ -71,7 +71,7 @@ def test_a_report_to_paste_has_nothing_that_markdown_would_act_on() -> None:
     ["Container pytorch failed liveness probe, will be restarted", "Stopping container pytorch"],
     ids=["started-again", "not-started-again"],
 )
-def test_a_container_that_was_ended_for_its_probe_is_told_by_its_events(killing: str) -> None:
+def test_container_killed_by_a_failed_probe_is_identified_by_its_events(killing: str) -> None:
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}))
     ended = {"code": 143, "reason": "Error", "container": "pytorch"}
     busy, peer = failure(0, AT + 2, **ended), failure(1, AT, **ended)
@@ -149,7 +149,7 @@ def test_without_a_watcher_the_pods_that_are_there_tell_what_they_can() -> None:
     assert "crashed with a segmentation fault (exit code 139, SIGSEGV)" in text
 
 
-def test_what_has_not_started_is_told_in_the_words_of_the_scheduler() -> None:
+def test_pending_job_is_explained_in_the_words_of_the_scheduler() -> None:
     values = objects(training_job(replicas=2))
     words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
@@ -234,7 +234,7 @@ def test_a_node_that_does_not_answer_is_named_with_what_can_be_done() -> None:
     assert "etcompile.dev/lost-node-after" in text
 
 
-def test_who_waits_for_the_watcher_to_release_it_is_told_so() -> None:
+def test_pod_on_a_silent_node_is_explained_with_the_time_until_its_deletion() -> None:
     _, text = on_a_silent_node(**{"etcompile.dev/lost-node-after": "600"})
     assert "after 600 s without an answer the watcher deletes the Pod by force" in text
 
@@ -254,7 +254,7 @@ def test_nodes_that_are_avoided_are_marked() -> None:
     assert explanation_value(why)["avoidedNodes"] == ["bad"]
 
 
-def test_how_long_it_was_in_training_is_told_in_every_form() -> None:
+def test_time_in_training_is_shown_in_every_output_format() -> None:
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
     run = run_of(values)
     first = Attempt(0, AT - 13200, AT - 6000, "mnist-worker-0: exit code 1")
@@ -295,7 +295,7 @@ def test_what_the_pods_tell_since_the_last_write_counts_as_well() -> None:
     assert "It has been in training for 1 h of 1 h 1 min (97 %)." in text
 
 
-def test_a_preflight_that_warned_is_told() -> None:
+def test_preflight_warning_is_explained() -> None:
     document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2})
     document["metadata"]["annotations"] = {"etcompile.dev/preflight": "exit 10"}
     values = objects(document)

@@ -103,13 +103,13 @@ def test_it_prints_without_what_scrolls(open_page: Callable[..., Any]) -> None:
     assert pre.evaluate("node => getComputedStyle(node).maxHeight") == "none"
 
 
-def test_it_shows_as_many_lines_as_are_asked_for() -> None:
+def test_page_shows_at_most_the_requested_log_lines() -> None:
     why = of_many_ranks(8, tail="\n".join(f"step {number}" for number in range(30)))
     assert page(why, lines=3).count("step ") == 3
     assert "<pre" not in page(why, lines=0)
 
 
-def test_what_has_not_started_is_told_without_a_picture() -> None:
+def test_page_of_a_pending_job_shows_the_reason_without_a_picture() -> None:
     values = objects(training_job(replicas=2))
     words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}

@@ -86,7 +86,7 @@ def test_two_of_one_name_are_refused() -> None:
     assert errors(config(), config()) == ["ET1018"]
 
 
-def test_the_name_of_a_compiled_object_is_taken() -> None:
+def test_object_with_the_name_of_a_compiled_object_is_refused() -> None:
     mine = config()
     mine["metadata"]["name"] = "mnist-config"
     assert errors(training_job(), mine) == ["ET4005"]
@@ -133,7 +133,7 @@ def encoded(text: str) -> str:
     ],
     ids=["echo", "kubeconfig", "leading", "comment", "twice", "wrapped", "ssh2", "putty"],
 )
-def test_a_private_key_is_found_however_it_is_wrapped(text: str) -> None:
+def test_private_key_in_a_config_map_is_detected_in_any_encoding(text: str) -> None:
     assert errors(config(data={"file": text})) == ["ET4006"]
 
 

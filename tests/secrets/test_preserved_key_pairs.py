@@ -85,7 +85,7 @@ def test_another_layout_of_the_folder_keeps_the_key(folder, encrypting):
     assert _data(folder) == before
 
 
-def test_every_job_has_a_key_pair_of_its_own(folder, encrypting):
+def test_every_job_has_a_distinct_key_pair(folder, encrypting):
     mode = encrypting()
     folder.rendered(mode)
     before = _data(folder)
@@ -130,7 +130,7 @@ def test_another_recipient_is_refused_with_the_two_ways_out(folder, encrypting):
     assert folder.files() == before
 
 
-def test_a_run_of_its_own_is_the_way_to_another_recipient(folder, encrypting):
+def test_new_run_id_encrypts_the_secret_for_another_recipient(folder, encrypting):
     folder.rendered(encrypting())
     before = _data(folder)
     mode = encrypting()
@@ -184,7 +184,7 @@ def test_a_merge_conflict_makes_no_new_key_pair(folder, encrypting):
     assert folder.files() == before
 
 
-def test_what_its_owner_encrypted_anew_is_kept(folder, owner, tmp_path):
+def test_secret_rotated_by_its_owner_is_preserved(folder, owner, tmp_path):
     """As `sops rotate` leaves it: other ciphertexts, for another recipient."""
     folder.rendered(f"sops:{owner.recipient}")
     other, elsewhere = Owner(), tmp_path / "elsewhere"
@@ -248,7 +248,7 @@ def test_an_overlay_may_say_how_and_names_its_certificate_from_where_it_stands(
     assert str(tmp_path) not in "".join(text.decode() for text in folder.files().values())
 
 
-def test_an_overlay_with_a_mode_that_is_none_is_told_where(folder, tmp_path):
+def test_invalid_secret_mode_in_an_overlay_is_reported_with_its_line(folder, tmp_path):
     overlay = tmp_path / "overlay.yaml"
     overlay.write_text(
         "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nsettings: {secret: existing:No_Name}\n"
@@ -282,7 +282,7 @@ def test_the_final_scan_still_refuses_a_key_in_the_clear(folder, encrypting, tmp
 
 
 @pytest.mark.parametrize("mode", ["sealed", "sealed:", "sops", "csi:", "vault", "runtime:x"])
-def test_what_is_no_mode_is_told(folder, mode):
+def test_invalid_secret_mode_is_reported(folder, mode):
     result = folder.run("render", folder.jobs, "--secret", mode)
     assert result.exit_code == 2
     assert "is not one of runtime, existing:NAME, external" in result.stderr
