@@ -249,7 +249,7 @@ def test_several_paths_stand_on_lines(runner):
 
 
 @pytest.mark.parametrize("inputs", [{"mode": "apply"}, {"mode": "render"}])
-def test_a_use_that_cannot_be_is_told(inputs, runner):
+def test_invalid_input_exits_2_and_annotates_an_error(inputs, runner):
     done = runner.run(**inputs)
     assert done.returncode == 2
     assert done.stdout.startswith("::error title=etcompile::mode ")

@@ -46,7 +46,7 @@ def test_an_error_leaves_no_objects() -> None:
     assert (result.groups, result.objects) == ((), ())
 
 
-def test_all_problems_of_a_run_are_told_in_the_order_of_the_input(tmp_path: Path) -> None:
+def test_diagnostics_of_all_inputs_are_reported_in_input_order(tmp_path: Path) -> None:
     first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
     first.write_text("a: [1\n")
     bad = training_job("Bad")
@@ -56,7 +56,7 @@ def test_all_problems_of_a_run_are_told_in_the_order_of_the_input(tmp_path: Path
     assert {d.code for d in result.diagnostics} == {"ET1005", "ET2020", "ET2003", "ET1002"}
 
 
-def test_input_that_selects_no_job_is_not_told_twice() -> None:
+def test_intent_for_an_invalid_job_adds_no_second_error() -> None:
     broken = training_job()
     del worker(broken)["replicas"]
     codes = [d.code for d in etcompile.compile([broken, scale_out("a", 1)]).diagnostics]
@@ -167,7 +167,7 @@ def test_a_job_with_any_value_in_any_place_gives_diagnostics_and_no_traceback(
 
 
 @pytest.mark.parametrize("value", [None, 1, "text", [], {}, {"apiVersion": "v1"}, {"kind": 3}])
-def test_a_document_that_is_none_is_told(value: Any) -> None:
+def test_list_item_that_is_no_document_is_reported(value: Any) -> None:
     result = etcompile.compile([{"apiVersion": "v1", "kind": "List", "items": [value]}])
     assert not result.ok
 

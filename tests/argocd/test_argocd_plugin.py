@@ -210,7 +210,7 @@ def test_what_names_no_namespace_goes_to_the_destination(source):
     } == {("bert", "nlp"), ("mnist", "nlp"), ("elsewhere", "vision")}
 
 
-def test_a_namespace_asked_for_holds_for_all(source):
+def test_job_in_another_namespace_than_the_requested_one_is_refused(source):
     document = training_job("other")
     document["metadata"]["namespace"] = "vision"
     write(source / "other.yaml", document)
@@ -280,7 +280,7 @@ def test_parameters_are_options_of_render(source):
     assert "bert-two-launcher" in {one["metadata"]["name"] for one in of_kind(rendered, "Pod")}
 
 
-def test_without_a_profile_argo_cd_is_told_the_waves(source):
+def test_objects_without_a_profile_have_sync_waves(source):
     notes = [one["metadata"].get("annotations", {}) for one in objects(generate(source))]
     assert all("argocd.argoproj.io/sync-wave" in one for one in notes)
 
@@ -379,7 +379,7 @@ def test_parameters_that_are_none_are_an_error(source):
         assert "ARGOCD_APP_PARAMETERS" in message
 
 
-def test_a_mistake_in_a_job_is_told_with_its_line_and_nothing_is_generated(source):
+def test_invalid_job_is_reported_with_its_line_and_generates_nothing(source):
     document = training_job("bert", replicas=12)
     document["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] = 8
     write(source / "bert.yaml", document)
@@ -435,7 +435,7 @@ def test_nothing_is_written_into_the_source(source):
     assert state() == before
 
 
-def test_no_network_is_asked(source):
+def test_generate_opens_no_network_connection(source):
     without = (
         "import socket, sys\n"
         "def refuse(*_a, **_k): raise AssertionError('asks the network')\n"
@@ -463,7 +463,7 @@ def discovered(source: Path, **variables: str) -> list[str]:
     return [line.removeprefix("./") for line in done.stdout.split()]
 
 
-def test_a_source_is_found_if_its_application_has_a_plugin_section(source):
+def test_source_is_discovered_if_its_application_has_a_plugin_section(source):
     assert discovered(source, ARGOCD_APP_PARAMETERS="null") == ["bert.yaml"]
 
 
@@ -489,12 +489,12 @@ def test_a_source_without_jobs_is_not_found(source):
         "kind: TFJob\r\napiVersion: kubeflow.org/v1\r\n",
     ],
 )
-def test_a_job_is_found_however_it_is_written(source, text):
+def test_job_is_discovered_in_any_yaml_style(source, text):
     (source / "bert.yaml").write_text(text)
     assert discovered(source, ARGOCD_APP_PARAMETERS="null") == ["bert.yaml"]
 
 
-def test_a_source_whose_jobs_are_elsewhere_is_found(source):
+def test_source_with_jobs_in_another_folder_is_discovered(source):
     empty = source.parent / "empty"
     empty.mkdir()
     paths = json.dumps([{"name": "paths", "array": ["../jobs"]}])

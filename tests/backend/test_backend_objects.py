@@ -32,7 +32,7 @@ def test_shared_services_are_one_service_with_resolvable_bare_names() -> None:
         assert service["spec"]["selector"].items() <= labels
 
 
-def test_a_search_domain_of_the_template_is_kept() -> None:
+def test_search_domain_of_the_template_is_preserved() -> None:
     job = training_job()
     worker(job)["template"]["spec"]["dnsConfig"] = {
         "searches": ["corp.example"],
@@ -214,7 +214,7 @@ def test_a_template_of_the_users_replaces_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["{{ nobody }}", "{% if %}", "\udcff", "{{ 1 / 0 }}", "{{ [].pop() }}"]
 )
-def test_a_template_that_does_not_render_is_told_by_name(tmp_path: Path, text: str) -> None:
+def test_template_that_does_not_render_is_reported_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "run-once.sh.j2").write_bytes(text.encode(errors="surrogateescape"))
     result = etcompile.compile(training_job(), etcompile.Options(templates=tmp_path))
     [problem] = result.diagnostics

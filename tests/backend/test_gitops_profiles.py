@@ -95,7 +95,7 @@ def test_only_pods_that_serve_are_healthy_before_they_end() -> None:
     assert ignore not in annotations(objects["Pod", "mnist-launcher"])
 
 
-def test_a_worker_with_a_command_of_its_own_is_progressing_to_its_end() -> None:
+def test_worker_with_a_custom_command_is_progressing_until_it_ends() -> None:
     job = training_job()
     worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
     worker["containers"][0]["command"] = ["python", "serve.py"]

@@ -205,7 +205,7 @@ def test_replicas_find_each_other_before_they_are_ready(example: str, services: 
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_script_is_in_the_config_map_once_and_those_it_replaces_are_not(example: str) -> None:
+def test_config_map_contains_the_supervisor_and_only_the_scripts_in_use(example: str) -> None:
     objects = compiled(in_place(EXAMPLES[example])).objects
     (data,) = (
         one["data"]
@@ -353,12 +353,12 @@ def test_an_image_of_python_alone_needs_no_shell(program) -> None:
 @pytest.mark.parametrize(
     "program", ["python", "python2", "python3-config", "$(PYTHON)", "torchrun"]
 )
-def test_other_commands_look_for_a_python_first(program) -> None:
+def test_unknown_commands_search_for_a_python_first(program) -> None:
     job = kubeflow_job("JAXJob", {"Worker": replicas("JAXJob", 1, command=[program])})
     assert command(in_place(job), "mnist-worker-0")[:2] == SHIM
 
 
-def test_a_readiness_probe_of_the_users_own_stays() -> None:
+def test_readiness_probe_of_the_user_is_preserved() -> None:
     probe = {"httpGet": {"port": 80}}
     job = in_place(kubeflow_job("JAXJob", {"Worker": replicas("JAXJob", 1, readinessProbe=probe)}))
     assert main_of(by_name(compiled(job))["Pod", "mnist-worker-0"])["readinessProbe"] == probe
@@ -379,13 +379,13 @@ def worker(policy: str | None = None, **main: Any) -> dict[str, Any]:
         (None, ["--permanent=all"]),
     ],
 )
-def test_the_supervisor_is_told_after_which_codes_nothing_restarts(policy, permanent) -> None:
+def test_supervisor_receives_the_permanent_exit_codes(policy, permanent) -> None:
     job = in_place(kubeflow_job("TFJob", {"Worker": worker(policy)}))
     assert options(job, "mnist-worker-0")[3:] == permanent
     assert command(job, "mnist-worker-0")[-2:] == ["--", "train"]
 
 
-def test_a_server_that_never_ends_is_told_when_the_run_is_done() -> None:
+def test_supervisor_of_a_server_that_never_ends_gets_the_serves_option() -> None:
     job = in_place(kubeflow_job("TFJob", {"PS": worker("OnFailure"), "Worker": worker()}))
     assert options(job, "mnist-ps-0")[3:] == ["--serves"]
 
@@ -683,7 +683,7 @@ def test_a_value_that_there_is_not_is_refused(example, name, value, hint) -> Non
 @pytest.mark.parametrize(
     "example", ["jaxjob/all-reduce", "elasticjob/all-reduce", "mpijob-v2beta1/pi"]
 )
-def test_a_setting_of_a_job_that_makes_new_pods_is_told_of(example, name) -> None:
+def test_setting_without_restart_in_place_is_reported_as_no_effect(example, name) -> None:
     value = "USR1" if "signal" in name else "3000"
     ((code, message, hint),) = problems(annotated(JOBS[example], **{name: value}))
     assert code == "ET2041"

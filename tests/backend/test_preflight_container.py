@@ -68,7 +68,7 @@ def test_the_check_arrives_letter_by_letter() -> None:
     assert {"preflight.sh", "preflight-check"} <= keys
 
 
-def test_it_comes_before_gates_and_setup_and_after_what_runs_beside_all() -> None:
+def test_preflight_runs_after_sidecars_and_before_gates_and_setup() -> None:
     document = job()
     proxy = {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"}
     fetch = {"name": "fetch", "image": "fetch:1"}

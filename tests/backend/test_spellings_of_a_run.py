@@ -156,7 +156,7 @@ def test_label_selector_that_is_empty_selects_and_is_another_run() -> None:
     assert spread() != spread(labelSelector={})
 
 
-def test_render_keeps_the_run_of_a_job_that_is_only_spelt_anew(tmp_path: pathlib.Path) -> None:
+def test_job_with_equivalent_spelling_renders_the_same_run(tmp_path: pathlib.Path) -> None:
     job, [pod] = jobs()["PyTorchJob"]
     command = ("render", "job.yaml", "-d", "out", "--run", "auto", "-q")
     names = []

@@ -151,7 +151,7 @@ def test_watch(load: Load, monkeypatch: pytest.MonkeyPatch, control_plane: Any) 
     assert all(f"| {one}, 1,000 Pods |" in text for one in (titles[0], titles[2]))
 
 
-def test_an_editor_is_told_of_each_keystroke(
+def test_editor_benchmark_reports_median_slowest_and_memory(
     load: Load, capsys: pytest.CaptureFixture[str]
 ) -> None:
     benchmark = load("editor")
@@ -168,7 +168,7 @@ def test_a_gang_restarts_as_often_as_a_command_of_it_is_killed(load: Load) -> No
     assert f"| {' | '.join(row)} |" in benchmark.figures_text([row], 0.5, 2)
 
 
-def test_recovery_is_told_in_a_table_and_drawn(load: Load) -> None:
+def test_recovery_results_are_shown_in_a_table_and_a_plot(load: Load) -> None:
     """Without a node: that its kills are real ones is for `test_recovery`."""
     benchmark = load("recovery")
     times = {"in place": [4.0, 5.0, 9.0], "new Pods": [20.0, 25.0, 31.0]}

@@ -57,7 +57,7 @@ def _sequences_written(workers: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return count
 
 
-def test_the_replicas_of_a_job_that_is_refused_are_not_made(
+def test_refused_job_does_not_create_its_replicas(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     document = training_job("n" * 60)

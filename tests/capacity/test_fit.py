@@ -143,7 +143,7 @@ def test_knows_nothing_of_the_labels_of_others():
     assert verdict([node("a"), node("b")], workers(1, **rule), [other]) == "unknown"
 
 
-def test_counts_what_a_job_uses_already_as_its_own():
+def test_resources_a_job_already_uses_count_as_free_for_it():
     labels = {"etcompile.dev/job": "mnist"}
     mine = [pod("worker-0", gpus=4, nodeName="a", labels=labels.items())]
     assert verdict([node("a", gpus=4)], workers(1, gpus=4, labels=labels), mine) == "fits"

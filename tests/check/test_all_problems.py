@@ -188,7 +188,7 @@ def with_fault(value: dict[str, Any], *faults: Fault) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", JOBS)
-def test_two_faults_of_a_stage_are_both_told(kind: str) -> None:
+def test_two_faults_of_the_same_stage_are_both_reported(kind: str) -> None:
     job, known = JOBS[kind][0](), faults(kind)
     assert reported_errors(job) == []
     alone = {name: reported_errors(with_fault(job, fault)) for name, fault in known.items()}
@@ -287,7 +287,7 @@ def test_a_fault_of_a_job_hides_none_of_another_job() -> None:
             assert reported_errors(first_fault, second_fault) == sorted(alone), (name, second)
 
 
-def test_faults_of_an_overlay_come_before_those_of_jobs() -> None:
+def test_overlay_faults_are_reported_before_job_faults() -> None:
     job = training_job()
     overlay: dict[str, Any] = {
         "apiVersion": "etcompile.dev/v1alpha1",
@@ -327,7 +327,7 @@ def test_a_misspelt_list_of_containers_is_read_once_it_is_spelt_well() -> None:
     assert [code for code, _ in reported_errors(job)] == ["ET4002"]
 
 
-def test_lists_of_all_pods_in_the_variables_of_each_are_refused_before_they_are_written():
+def test_too_large_pod_lists_in_variables_are_refused_before_they_are_written():
     """A few bytes of input would be many gigabytes of output."""
     container = {"name": "tensorflow", "image": "x:1", "command": ["train"]}
     role = {"replicas": 32767, "template": {"spec": {"containers": [container]}}}
@@ -410,7 +410,7 @@ def test_a_host_list_that_is_too_long_hides_no_other_problem() -> None:
     assert "ET2136" in codes
 
 
-def test_a_large_job_beside_a_fault_of_another_document_is_not_built_whole() -> None:
+def test_large_job_is_not_built_whole_if_another_document_has_a_fault() -> None:
     job = kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Master", "Worker"))
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 50_000
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": 1}}

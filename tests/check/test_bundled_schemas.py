@@ -15,7 +15,7 @@ def write(folder, **files):
     return folder
 
 
-def test_definitions_come_from_other_files_and_from_those_they_need_in_turn(tmp_path):
+def test_definitions_are_bundled_from_other_files_transitively(tmp_path):
     write(
         tmp_path,
         kinds__job={
@@ -83,6 +83,6 @@ def test_one_name_for_two_definitions_is_an_error(tmp_path):
         bundled_schema(tmp_path / "job.json")
 
 
-def test_each_call_gives_a_schema_of_its_own():
+def test_each_call_returns_a_separate_schema():
     bundled_schema("TrainingJob.json").clear()
     assert bundled_schema("TrainingJob.json")["title"] == "TrainingJob (et-operator)"

@@ -163,7 +163,7 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize(("schema", "path", "value"), ACCEPTED)
-def test_what_upstream_understands_is_taken(schema, path, value):
+def test_values_that_upstream_accepts_are_valid(schema, path, value):
     assert check(schema, changed(schema, path, value)) == []
 
 

@@ -122,11 +122,11 @@ def test_numbers_that_are_not_the_launchers_or_not_certain_are_left_alone(
         ["horovodrun", "--mpi-args=--tag-output", "-np", "8", "python", "t.py"],
     ],
 )
-def test_the_launchers_own_number_is_held_against_the_slots(command: list[str]) -> None:
+def test_process_count_of_the_launcher_is_compared_with_the_slots(command: list[str]) -> None:
     assert warnings(job(command)) == ["ET2030"]
 
 
-def test_a_variable_of_the_container_may_let_more_processes_start_than_there_are_slots() -> None:
+def test_container_variable_may_allow_more_processes_than_slots() -> None:
     env = [{"name": "OMPI_MCA_rmaps_base_oversubscribe", "value": "1"}]
     assert warnings(job(["mpirun", "-np", "8", "./train"], env)) == []
 
@@ -173,14 +173,14 @@ def test_an_option_of_the_launcher_is_read_wherever_its_script_puts_it() -> None
         ({"command": [*BASH, "while :; do sleep 1; done"]}, [[":"], ["sleep", "1"]]),
     ],
 )
-def test_a_command_line_is_taken_apart_as_its_shell_does(
+def test_command_line_is_split_as_its_shell_splits_it(
     container: dict[str, Any], expected: list[list[str]]
 ) -> None:
     commands = [[word.text for word in command.words] for command in simple_commands(container)]
     assert commands == expected
 
 
-def test_the_fewest_workers_are_those_that_horovodrun_asks_for_and_not_its_program() -> None:
+def test_least_workers_come_from_horovodrun_and_not_from_its_program() -> None:
     words = ["horovodrun", "--host-discovery-script", "/d.sh", "-np", "8", "--min-np", "4"]
     container = {"command": [*words, "python", "t.py", "--min-np", "1"]}
     assert commands.least_workers(container, 8, 1) == 4

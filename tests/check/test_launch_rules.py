@@ -51,7 +51,7 @@ def test_a_number_that_does_not_fit_is_a_warning(command: list[str], bounds: Any
 
 
 @pytest.mark.parametrize(
-    ("option", "found"),
+    ("option", "expected"),
     [
         ("--hostfile /etc/edl/hostfile", ["ET2030"]),
         ("-machinefile /etc/mpi/hostfile", ["ET2030"]),
@@ -59,8 +59,8 @@ def test_a_number_that_does_not_fit_is_a_warning(command: list[str], bounds: Any
         ("-f /etc/edl/hostfile -ppn 1", []),  # MPICH reads that format
     ],
 )
-def test_open_mpi_cannot_read_horovods_list_of_hosts(option: str, found: list[str]) -> None:
-    assert warnings(job(["mpirun", *option.split(), "-np", "2", "hostname"])) == found
+def test_open_mpi_cannot_read_horovods_list_of_hosts(option: str, expected: list[str]) -> None:
+    assert warnings(job(["mpirun", *option.split(), "-np", "2", "hostname"])) == expected
     assert warnings(job(["horovodrun", "-np", "2", "-hostfile", "/etc/edl/hostfile", "t"])) == []
 
 

@@ -182,7 +182,7 @@ def test_hint_names_all_placeholders_of_a_file_and_spares_its_scripts(
     assert etcompile.compile(parse(text).documents).ok
 
 
-def test_variables_of_a_script_are_not_named_beside_a_placeholder(tmp_path: Path) -> None:
+def test_placeholder_hint_does_not_name_script_variables(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(re.sub(r"\$\{\w+\}|\{\{ size \}\}", "a", SCRIPT))
     (hint,) = hints(file)
@@ -247,14 +247,14 @@ def test_template_with_conditions_needs_the_program_that_it_is_written_for(
     assert "render it first with the program that it is written for" in hint
 
 
-def test_hint_stays_short_beside_a_thousand_placeholders(tmp_path: Path) -> None:
+def test_hint_is_short_even_with_a_thousand_placeholders(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     labels = "".join(f"\n    label-{n}: $LABEL_{n}" for n in range(1000))
     file.write_text(filled(LIMIT="${LIMIT}").replace("ml\n", f"ml\n  labels:{labels}\n", 1))
     assert all(len(hint) < 1000 for hint in hints(file))
 
 
-def test_example_of_an_unfilled_image_is_a_command_of_its_own_file() -> None:
+def test_hint_for_an_unfilled_image_is_a_command_for_that_file() -> None:
     loaded = parse(filled(IMAGE="<your-image>"), file="jobs/it's.yaml")
     (problem,) = etcompile.compile(loaded.documents).diagnostics
     assert shlex.quote("jobs/it's.yaml") + RENDER in (problem.hint or "")

@@ -148,7 +148,9 @@ def test_a_volume_that_the_compiler_adds_may_be_mounted():
         ),
     ],
 )
-def test_what_the_api_server_refuses_is_told_before_it_is_asked(old, new, where, problem):
+def test_pod_that_the_api_server_would_refuse_is_reported_before_a_request(
+    old, new, where, problem
+):
     diagnostics = changed(old, new)
     if problem is None:  # text or not is the schema's business
         assert diagnostics == []
@@ -357,5 +359,5 @@ def test_a_template_of_any_shape_gives_diagnostics_never_a_traceback(template):
         assert {problem.code for _, problem in problems} <= {"ET4002", "ET4004", "ET2040"}
 
 
-def test_a_misspelt_image_is_not_told_a_second_time_as_a_missing_one():
+def test_misspelt_image_is_not_also_reported_as_missing():
     assert changed("      image: trainer:1", "      imag: trainer:1") == []

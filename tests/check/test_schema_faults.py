@@ -86,7 +86,7 @@ def test_an_unknown_field_is_shown_at_its_key_with_the_field_that_was_meant():
     )
 
 
-def test_each_unknown_field_is_its_own_error():
+def test_each_unknown_field_is_a_separate_error():
     diagnostics = job("  slotsPerWorker: 1\n", "  alpha: 1\n  beta: 2\n")
     assert [(one.code, one.location.line) for one in diagnostics] == [("ET2001", 6), ("ET2001", 7)]
 

@@ -115,7 +115,9 @@ def test_kustomization_alone_passes(tmp_path: Path) -> None:
     ],
     ids=["runtime", "template of a runtime", "overlay", "scale intent"],
 )
-def test_a_mistake_in_a_file_is_found_without_its_job(tmp_path: Path, text: str, code: str) -> None:
+def test_mistake_in_a_file_is_reported_without_its_job(
+    tmp_path: Path, text: str, code: str
+) -> None:
     (tmp_path / "file.yaml").write_text(text)
     done = etcompile("check", "file.yaml", cwd=tmp_path)
     assert done.returncode == 2

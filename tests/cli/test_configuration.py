@@ -84,7 +84,7 @@ def test_a_table_of_pyproject_is_one_and_another_pyproject_is_none(tree):
     assert shown("team/jobs")["settings"]["gang"]["from"] == "pyproject.toml:2:1"
 
 
-def test_beside_an_etcompile_toml_the_pyproject_does_not_count(tree):
+def test_pyproject_is_ignored_if_there_is_an_etcompile_toml(tree):
     said(tree, '[tool.etcompile]\ngang = "volcano"\n', "pyproject.toml")
     said(tree, "")
     assert VOLCANO not in rendered()
@@ -252,7 +252,7 @@ def test_a_layout_does_not_ask_for_a_folder(tree, words):
 # ---- what is wrong with it -----------------------------------------------------------------------
 
 
-def test_every_fault_is_told_at_its_place(tree):
+def test_every_configuration_fault_is_reported_with_its_location(tree):
     said(
         tree,
         "# the team's\n"
@@ -289,7 +289,7 @@ def test_every_fault_is_told_at_its_place(tree):
         ('gang = """never ended\n', "etcompile.toml:1:22"),
     ],
 )
-def test_what_is_no_toml_is_told_where(tree, text, place):
+def test_invalid_toml_is_reported_with_its_location(tree, text, place):
     said(tree, text)
     (problem,) = problems()
     assert problem == ("ET1050", place)
@@ -346,7 +346,7 @@ def test_every_command_that_compiles_reads_it(tree, words):
     assert "etcompile.toml:1:1" in done.stderr
 
 
-def test_python_reads_it_when_it_is_asked_to(tree):
+def test_configured_options_reads_the_configuration_file(tree):
     said(tree, 'gang = "volcano"\n[environments.dev]\ngang = "none"\n')
     assert package.configured_options("team/jobs").settings.gang == "volcano"
     options = package.configured_options("team/jobs", "--environment", "dev")

@@ -35,7 +35,7 @@ def exclude(folder: Path, *patterns: str) -> None:
     (folder / "etcompile.toml").write_text(f"exclude = {json.dumps(patterns)}\n")
 
 
-def test_a_json_file_beside_jobs_is_one_diagnostic_whose_hint_works(repository: Path) -> None:
+def test_json_file_among_jobs_is_one_diagnostic_whose_hint_works(repository: Path) -> None:
     for _ in range(2):
         done = etcompile("check", ".", cwd=repository)
         assert done.returncode == 2

@@ -52,7 +52,7 @@ def test_an_exit_code_stands_nowhere_else() -> None:
         ('CLUSTER = "cluster"', False),
     ],
 )
-def test_what_is_an_exit_code_of_its_own(code: str, is_number: bool) -> None:
+def test_literal_exit_codes_are_recognized(code: str, is_number: bool) -> None:
     assert bool([*numbers(code)]) is is_number
 
 

@@ -95,7 +95,7 @@ def test_numbered_files_are_in_the_right_order_for_plain_apply(
 @pytest.mark.parametrize(
     "text", ["a", "<>&" * 9, "\u2028é漢😀", '"\\\n\t\r', "\x01\x1f"], ids=range(5)
 )
-def test_kubectl_refuses_without_server_side_exactly_what_is_told(
+def test_client_side_kubectl_refuses_exactly_the_reported_sizes(
     kubectl: Kubectl, namespace: str, tmp_path: Path, text: str
 ) -> None:
     limit = 256 * 1024

@@ -55,7 +55,7 @@ def test_the_refusal_names_both_ways_out() -> None:
 
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"])
-def test_a_managed_job_is_left_out_and_told_and_the_others_compile(kind: str) -> None:
+def test_managed_job_is_skipped_with_a_diagnostic_and_other_jobs_compile(kind: str) -> None:
     options = etcompile.Options(skip_managed_by=True)
     result = etcompile.compile([job("here"), managed("elsewhere", kind=kind)], options)
     assert (result.ok, codes(result), owners(result)) == (True, ["ET2112"], {"here"})

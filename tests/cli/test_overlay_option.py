@@ -38,7 +38,7 @@ def test_every_command_that_compiles_takes_overlays(command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_flag_that_is_given_wins_even_if_it_says_the_default(tmp_path: Path) -> None:
+def test_explicit_flag_overrides_the_overlay_even_with_its_default_value(tmp_path: Path) -> None:
     overlay = tmp_path / "mine.yaml"
     overlay.write_text(HEAD + "settings: {secret: external, clusterDomain: a.local}\n")
     assert settings("--overlay", overlay)["secret"] == "external"
@@ -54,7 +54,7 @@ def test_the_last_overlay_wins(tmp_path: Path) -> None:
     assert settings(*b, *a)["clusterDomain"] == "a"
 
 
-def test_a_file_of_ones_own_comes_before_a_shipped_overlay(tmp_path: Path) -> None:
+def test_local_overlay_overrides_a_shipped_overlay_of_the_same_name(tmp_path: Path) -> None:
     (tmp_path / "prod").mkdir()
     assert settings("--overlay", "prod", cwd=tmp_path)["clusterDomain"] == "cluster.local"
     (tmp_path / "prod" / "overlay.yaml").write_text(HEAD + "settings: {clusterDomain: mine}\n")

@@ -67,7 +67,7 @@ def test_1001_new_objects_are_a_line_for_each_kind_and_state(output, written) ->
     ]
 
 
-def test_reason_shared_by_many_is_one_line_and_another_is_its_own(output, written) -> None:
+def test_pods_with_a_shared_reason_are_one_line_and_others_a_separate_one(output, written) -> None:
     lines = begun(output, *map(pod, range(6)))
     for number in range(5):
         said(lines, pod(number), "waiting", f"no node for bert-worker-{number}")

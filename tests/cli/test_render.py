@@ -76,7 +76,7 @@ spec:
     assert "5 errors" in done.stderr
 
 
-def test_a_mistake_in_a_pod_template_is_found_where_it_stands(tmp_path: Path) -> None:
+def test_mistake_in_a_pod_template_is_reported_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(JOB.replace("              image:", "              imag:", 1))
     done = etcompile("render", file)
@@ -143,7 +143,7 @@ def test_quiet_leaves_errors_only(tmp_path: Path) -> None:
     assert etcompile("render", "-q", file).stderr == ""
 
 
-def test_color_is_for_terminals_and_for_those_who_ask() -> None:
+def test_color_requires_a_terminal_or_the_color_option() -> None:
     plain = etcompile("check", "-", stdin="a: 1")
     colored = etcompile("check", "--color", "always", "-", stdin="a: 1")
     assert "\x1b[" not in plain.stderr
@@ -217,7 +217,7 @@ def test_an_output_that_names_no_folder_is_a_usage_error(tmp_path: Path, output:
 
 @pytest.mark.parametrize("output", ["jobs", ".", "jobs/.."])
 @pytest.mark.parametrize("more", [[], ["--check"]])
-def test_an_output_folder_that_holds_the_input_is_told_as_such(
+def test_output_folder_that_contains_the_input_is_refused(
     tmp_path: Path, output: str, more: list[str]
 ) -> None:
     (tmp_path / "jobs").mkdir()

@@ -70,7 +70,9 @@ def passes(folder: Path, *words: str, stdin: str | None = None) -> str:
     ],
     ids=" ".join,
 )
-def test_output_beside_jobs_is_skipped_with_one_line(repository: Path, words: tuple[str]) -> None:
+def test_rendered_output_among_jobs_is_skipped_with_one_line(
+    repository: Path, words: tuple[str]
+) -> None:
     said = passes(repository, *words)
     assert said.count("out/prod: skipped, because etcompile rendered it\n") == 1
 
@@ -172,7 +174,7 @@ def test_other_output_is_not_rendered_when_the_last_job_has_left(tmp_path: Path)
     assert [path.name for path in (tmp_path / "out" / "prod").iterdir() if path.is_dir()] == []
 
 
-def test_objects_of_others_beside_output_are_read_with_it(tmp_path: Path) -> None:
+def test_other_objects_next_to_rendered_output_are_read_with_it(tmp_path: Path) -> None:
     (tmp_path / "bert.yaml").write_text(yaml.safe_dump(training_job("bert")))
     assert etcompile("render", "bert.yaml", "-d", "deploy/out", cwd=tmp_path).returncode == 0
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}}

@@ -104,7 +104,7 @@ def test_several_folders_and_files_may_be_named(tree):
     assert images(done.stdout) == {"example.com/elsewhere:1"}, done.stderr
 
 
-def test_a_runtime_of_the_input_counts_before_the_library_and_that_before_the_shipped(tree):
+def test_input_runtime_overrides_the_library_which_overrides_the_shipped(tree):
     write(tree / "platform" / "torch.yaml", runtime("torch-distributed", "example.com/library:1"))
     write(tree / "jobs" / "job.yaml", job("torch-distributed"))
     assert images(etcompile("render", "jobs").stdout) == {
@@ -140,7 +140,7 @@ def test_only_a_runtime_that_a_job_names_is_checked(tree):
     assert done.stderr.count("error[") == 1
 
 
-def test_a_file_that_cannot_be_read_is_told_and_a_stranger_is_a_warning(tree):
+def test_unreadable_runtime_file_is_an_error_and_another_kind_a_warning(tree):
     (tree / "platform" / "other.yaml").write_text("a: [\n")
     done = etcompile("render", "jobs", "--runtimes", "platform")
     assert done.returncode == 2
@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_read_is_told_and_a_stranger_is_a_warning(tree):
     assert "nowhere" in gone.stderr
 
 
-def test_two_runtimes_of_a_name_are_told_if_a_job_names_them(tree):
+def test_duplicate_runtimes_are_an_error_only_if_a_job_names_them(tree):
     write(tree / "platform" / "again.yaml", runtime())
     done = etcompile("render", "jobs", "--runtimes", "platform")
     assert done.returncode == 2

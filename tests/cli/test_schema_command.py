@@ -54,7 +54,7 @@ def test_an_unknown_name_lists_all():
     assert "TFJob, XGBoostJob, MPIJob.v2beta1, TrainJob\n" in printed
 
 
-def test_kinds_lists_the_shipped_runtimes_with_the_version_and_what_is_refused_of_them():
+def test_kinds_lists_shipped_runtimes_with_version_and_refusals():
     code, printed = run(kinds.command)
     assert code == 0
     assert "as of Trainer 2.3.0:\n  torch-distributed\n  jax-distributed\n" in printed
@@ -74,7 +74,7 @@ def test_a_shipped_runtime_can_be_printed_copied_and_edited(tmp_path):
     assert compilation.ok
 
 
-def test_a_runtime_that_is_not_there_is_told_with_those_that_are():
+def test_unknown_runtime_is_reported_with_the_nearest_name():
     code, printed = run(kinds.command, "--runtime", "torch-distribted")
     assert code == 2
     assert "Did you mean 'torch-distributed'?" in printed

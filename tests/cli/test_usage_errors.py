@@ -34,7 +34,7 @@ def rejected_options(*arguments: str) -> list[str]:
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_is_told(words: tuple[str, ...]) -> None:
+def test_impossible_option_value_is_rejected(words: tuple[str, ...]) -> None:
     name = next(word for word in words if word.startswith("--"))
     assert rejected_options(*words, "job.yaml") == [name.partition("=")[0]]
 

@@ -135,7 +135,7 @@ def test_fish_completes(environment, require, tmp_path):
     assert "jobs/" in completed("etcompile check jo")
 
 
-def test_nothing_is_asked_of_a_shell_that_is_not_there(environment):
+def test_completion_script_is_printed_without_its_shell_installed(environment):
     """The script may be made where its shell is not installed, as in an image."""
     done = subprocess.run(
         [sys.executable, "-m", "etcompile", "completion", "bash"],
@@ -169,7 +169,7 @@ def kubectl(environment, kubectl_program):
     return run
 
 
-def test_kubectl_runs_it_as_its_own_command(kubectl):
+def test_kubectl_runs_the_plugin_as_a_subcommand(kubectl):
     code, shown, _ = kubectl("etcompile", "diff", "--help")
     assert code == 0
     assert shown.startswith("Usage: kubectl etcompile diff [OPTIONS] PATH...")

@@ -57,9 +57,9 @@ def binaries(tell: Callable[[str], None]) -> Path:
 
 def version() -> str:
     """Return the Kubernetes version that is built."""
-    found = re.search(r"k8s\.io/kubernetes v(\S+)", _go_mod())
-    assert found
-    return found[1]
+    match = re.search(r"k8s\.io/kubernetes v(\S+)", _go_mod())
+    assert match
+    return match[1]
 
 
 def cache() -> Path:

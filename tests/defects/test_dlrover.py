@@ -80,7 +80,7 @@ def test_dlrover_a_templates_need_no_restart_policy_and_no_labels() -> None:
     assert WORKER in objects(elastic_job())
 
 
-def test_dlrover_a_priority_classes_that_have_to_exist_are_told() -> None:
+def test_dlrover_a_required_priority_classes_are_reported() -> None:
     value = elastic_job({"worker": {**dlrover_type(4), "priority": "0.5"}})
     assert warnings(value) == ["ET2071"]
     classes = [
@@ -99,7 +99,7 @@ def test_dlrover_b_the_master_runs_a_pinned_image() -> None:
 
 
 @pytest.mark.parametrize("tag", ["master", "test", "latest"])
-def test_dlrover_b_a_tag_that_moves_is_told(tag: str) -> None:
+def test_dlrover_b_mutable_image_tag_is_reported(tag: str) -> None:
     image = f"example.com/dlrover:{tag}"
     version = {"etcompile.dev/dlrover-version": "0.6.1"}
     value = elastic_job({"worker": dlrover_type(1, image=image)}, annotations=version)
@@ -158,7 +158,7 @@ def test_dlrover_01_for_dlrovers_master_limits_without_requests_are_requests() -
     assert container["resources"] == {"requests": {"cpu": "8"}, "limits": {"cpu": "8"}}
 
 
-def test_dlrover_03_a_new_master_is_told_how_many_nodes_meet() -> None:
+def test_dlrover_03_new_master_receives_the_rendezvous_node_range() -> None:
     command = ["bash", "-c", "dlrover-run --nnodes=3:$NODE_NUM --node_unit 2 train.py"]
     value = elastic_job({"worker": dlrover_type(4, command=command)})
     data = objects(value)["ConfigMap", "mnist-etcompile"]["data"]
@@ -166,7 +166,7 @@ def test_dlrover_03_a_new_master_is_told_how_many_nodes_meet() -> None:
     assert "/etc/etcompile/scripts/start-master.sh" in main(objects(value)[MASTER])["command"]
 
 
-def test_dlrover_04_no_object_waits_for_a_master_to_be_made() -> None:
+def test_dlrover_04_workers_are_rendered_together_with_the_master() -> None:
     assert {MASTER, WORKER} <= objects(elastic_job()).keys()
 
 
@@ -179,7 +179,7 @@ def test_dlrover_05_a_template_of_the_master_is_completed() -> None:
     assert master["resources"]["limits"]["memory"] == "2Gi"
 
 
-def test_dlrover_06_what_old_definitions_and_masters_drop_is_kept() -> None:
+def test_dlrover_06_fields_that_old_crds_and_masters_drop_are_preserved() -> None:
     worker = dlrover_type(1, lifecycle={"preStop": {"exec": {"command": ["save"]}}})
     worker["template"]["metadata"] = {"labels": {"team": "vision"}}
     worker["template"]["spec"] |= {
@@ -195,7 +195,7 @@ def test_dlrover_06_what_old_definitions_and_masters_drop_is_kept() -> None:
     assert [one["kind"] for one in suspended.objects] == ["ConfigMap"]
 
 
-def test_dlrover_06_what_a_master_drops_is_told() -> None:
+def test_dlrover_06_fields_that_a_master_drops_are_reported() -> None:
     worker = {**dlrover_type(2), "autoScale": False}
     worker["template"]["spec"]["terminationGracePeriodSeconds"] = 90
     assert warnings(servers(BY_MASTER, worker=worker)) == ["ET2041"]
@@ -219,19 +219,19 @@ def test_dlrover_11_rights_are_in_the_jobs_namespace_and_few() -> None:
     assert not any(kind in ("Role", "ServiceAccount") for kind, _ in objects(elastic_job()))
 
 
-def test_dlrover_15_sizes_that_come_out_as_nothing_are_told() -> None:
+def test_dlrover_15_sizes_that_evaluate_to_zero_are_reported() -> None:
     assert warnings(servers(BY_MASTER, worker=dlrover_type(2))) == ["ET2077"]
     assert warnings(servers(BY_MASTER)) == []
 
 
-def test_dlrover_17_a_plan_with_the_label_of_the_documents_counts_and_is_told() -> None:
+def test_dlrover_17_plan_with_the_documented_label_applies_with_a_warning() -> None:
     plan = scale_plan(replicaResourceSpecs={"worker": {"replicas": 3}})
     plan["metadata"]["labels"] = {"elasticjob-name": "mnist"}
     assert warnings(elastic_job(), plan) == ["ET3018"]
     assert ("Pod", "mnist-edljob-worker-2") in objects(elastic_job(), plan)
 
 
-def test_dlrover_20_the_main_container_has_its_own_resources() -> None:
+def test_dlrover_20_main_container_gets_the_type_resources_despite_a_sidecar() -> None:
     spec = resource(servers(BY_MASTER, worker={**with_sidecar("main"), "autoScale": False}))
     containers = spec["replicaSpecs"]["worker"]["template"]["spec"]["containers"]
     assert [one["name"] for one in containers] == ["main", "log"]
@@ -265,7 +265,7 @@ def test_dlrover_21_the_masters_service_has_a_name_that_workers_find(length: int
     assert selector.items() <= pod["metadata"]["labels"].items()
 
 
-def test_dlrover_21_jobs_with_the_same_beginning_have_masters_of_their_own() -> None:
+def test_dlrover_21_jobs_with_a_common_prefix_have_separate_masters() -> None:
     jobs = [elastic_job(name="m" * 40 + end) for end in ("a", "b")]
     services = {n for k, n in objects(*jobs) if k == "Service" and n.endswith("dlrover-master")}
     assert len(services) == 2

@@ -94,7 +94,7 @@ def test_et_operator_03_empty_containers_are_an_error(role: str) -> None:
     assert errors(job) == ["ET2010"]
 
 
-def test_et_operator_04_fields_of_the_newer_crd_are_kept() -> None:
+def test_et_operator_04_fields_of_the_newer_crd_are_preserved() -> None:
     job = training_job(restartPolicy="OnFailure", backoffLimit=2, launcherAttachMode="ssh")
     spec = stored(job)["document"]["spec"]
     assert (spec["restartPolicy"], spec["backoffLimit"]) == ("OnFailure", 2)
@@ -145,7 +145,7 @@ def test_et_operator_10_the_deepspeed_hostfile_follows_too() -> None:
     assert data["deepspeed-hostfile"] == "mnist-worker-0 slots=1\n"
 
 
-def test_et_operator_15_no_private_key_is_rendered_or_given_to_sidecars() -> None:
+def test_et_operator_15_no_private_key_is_rendered_or_mounted_in_sidecars() -> None:
     job = training_job()
     worker(job)["template"]["spec"]["containers"].append(container("sidecar"))
     result = compiled(job)
@@ -280,7 +280,7 @@ def test_et_operator_40_no_rights_where_none_are_needed() -> None:
     assert not kinds & {"Role", "RoleBinding"}
 
 
-def test_et_operator_40_the_launchers_own_account_is_kept() -> None:
+def test_et_operator_40_service_account_of_the_launcher_is_preserved() -> None:
     job = training_job(launcherAttachMode="kubexec")
     launcher(job)["template"]["spec"]["serviceAccountName"] = "trainer"
     objects = by_name(compiled(job, namespace="ml"))
@@ -320,7 +320,7 @@ def test_et_operator_42_the_trainer_need_not_be_the_first_container() -> None:
     assert "command" not in containers(pod([job], "mnist-worker-0"))["log-shipper"]
 
 
-def test_et_operator_42_a_sidecar_taken_for_the_trainer_is_a_warning() -> None:
+def test_et_operator_42_sidecar_mistaken_for_the_trainer_is_a_warning() -> None:
     assert "ET2049" in warnings(sidecar_first(training_job()))
 
 

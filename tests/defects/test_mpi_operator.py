@@ -168,7 +168,9 @@ def test_mpi_operator_d14_sshd_does_not_depend_on_the_images_configuration() -> 
     ],
     ids=["implementation", "creation", "workers", "managed", "misspelt", "clean"],
 )
-def test_mpi_operator_d15_what_is_refused_is_told(job: dict[str, Any], code: str) -> None:
+def test_mpi_operator_d15_refused_job_reports_its_error_code(
+    job: dict[str, Any], code: str
+) -> None:
     assert errors(job) == [code]
 
 
@@ -216,7 +218,7 @@ def test_training_operator_43_a_named_account_is_neither_created_nor_owned() -> 
     assert rendered["RoleBinding", "pi-launcher"]["subjects"][0]["name"] == "trainer"
 
 
-def test_training_operator_43_arguments_that_mean_nothing_are_told() -> None:
+def test_training_operator_43_args_without_effect_are_reported() -> None:
     job = mpi_job("v1")
     main = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
     main["args"] = ["--serve"]

@@ -223,7 +223,7 @@ def test_trainer_23_overrides_of_older_versions_are_patches(field) -> None:
     assert [code for code, _ in errors(runtime(), everywhere)] == ["ET2139"]
 
 
-def test_trainer_25_an_object_that_has_the_name_already_is_told_of() -> None:
+def test_trainer_25_name_conflict_with_another_object_is_an_error() -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "t", "namespace": "ml"}}
     service["spec"] = {"ports": [{"port": 80}]}
     assert "ET4005" in {code for code, _ in errors(runtime(), job(), service)}
@@ -234,7 +234,7 @@ def test_trainer_26_a_field_that_is_added_later_changes_the_pods() -> None:
         assert pods(runtime(), job(**later)) != pods(runtime(), job())
 
 
-def test_trainer_29_nothing_that_is_deleted_is_made_again_for_its_owner() -> None:
+def test_trainer_29_objects_have_no_owner_references_or_finalizers() -> None:
     for value in etcompile.compile([with_data(), job()]).objects:
         assert not {"ownerReferences", "finalizers"} & value["metadata"].keys()
 
@@ -281,7 +281,7 @@ def mpi(**policy: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("field", ["runtimePatches", "podSpecOverrides"])
-def test_a_patch_that_cannot_be_read_is_told_at_its_place(field) -> None:
+def test_invalid_patch_is_reported_with_its_field(field) -> None:
     volumes = {"volumes": [{"name": "x", "persistentVolumeClaim": "x"}]}
     patch: dict[str, Any] = {"targetJobs": [{"name": "node"}], **volumes}
     if field == "runtimePatches":
@@ -375,7 +375,7 @@ def warnings(*inputs: dict[str, Any]) -> set[tuple[str, str]]:
     return {(diagnostic.code, diagnostic.message) for diagnostic in compilation.diagnostics}
 
 
-def test_trainer_02_open_mpi_5_is_told_of_the_hosts() -> None:
+def test_trainer_02_open_mpi_5_receives_the_hostfile() -> None:
     env = variables(named(pods(mpi(), job(trainer={"numNodes": 2})))["t-launcher-0-0"])
     # With true, PRRTE takes the launcher's own line for another host, and opens ssh to itself.
     assert env["PRTE_MCA_prte_keep_fqdn_hostnames"] == "false"
@@ -402,7 +402,7 @@ def test_trainer_04_nodes_have_the_image_that_their_launcher_has() -> None:
     ]
 
 
-def test_trainer_04_nodes_with_an_image_of_their_own_keep_it() -> None:
+def test_trainer_04_image_of_the_node_template_is_preserved() -> None:
     custom = mpi()
     jobs = custom["spec"]["template"]["spec"]["replicatedJobs"]
     jobs[0]["template"]["spec"]["template"]["spec"]["containers"][0]["image"] = "example.com/ssh:1"
@@ -410,7 +410,7 @@ def test_trainer_04_nodes_with_an_image_of_their_own_keep_it() -> None:
     assert by_name["t-node-0-0"]["spec"]["containers"][0]["image"] == "example.com/ssh:1"
 
 
-def test_trainer_18_a_launcher_that_is_a_node_waits_for_its_own_name() -> None:
+def test_trainer_18_launcher_that_is_a_node_waits_for_its_hostname() -> None:
     [config] = objects("ConfigMap", mpi(), job(trainer={"numNodes": 2}))
     assert config["data"]["hosts-of-launcher"].splitlines() == ["t-node-0-0.t", "t-launcher-0-0.t"]
     assert "is_up()" in config["data"]["wait-for-workers.sh"]
@@ -497,7 +497,7 @@ def test_a_claim_that_a_server_refuses_is_refused(spec: dict[str, Any], code: st
     assert codes == [code]
 
 
-def test_what_a_claim_holds_is_not_deleted_without_being_asked() -> None:
+def test_claim_with_data_is_not_deleted_with_its_job() -> None:
     custom = with_data()
     policy = custom["spec"]["template"]["spec"]["volumeClaimPolicies"][0]
     policy["retentionPolicy"] = {"whenDeleted": "Delete"}
@@ -505,7 +505,7 @@ def test_what_a_claim_holds_is_not_deleted_without_being_asked() -> None:
     assert any(reason in message for _, message in warnings(custom, job()))
 
 
-def test_pods_that_wait_beside_a_claim_are_on_its_node() -> None:
+def test_pods_that_share_a_claim_have_affinity_for_one_node() -> None:
     alone = pods(with_data(), job())
     assert all("podAffinity" in pod["spec"].get("affinity", {}) for pod in alone)
     several = pods(with_data(), job(trainer={"numNodes": 2}))
@@ -533,7 +533,7 @@ def test_only_what_comes_before_can_be_waited_for(depends: Any, why: str) -> Non
     assert reported == {("ET2139", f"dependsOn '{depends[0]['name']}'")}, why
 
 
-def test_a_number_of_pods_that_another_overrides_is_told() -> None:
+def test_overridden_completions_are_reported() -> None:
     custom = runtime()
     custom["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["completions"] = 7
     assert any(
@@ -650,7 +650,7 @@ def test_a_patch_sets_no_variables_of_the_training() -> None:
     assert errors(runtime(), job(runtimePatches=[change])) == {("ET2139", where)}
 
 
-def test_what_is_wrong_in_a_patch_is_told_where_it_was_written(tmp_path: Any) -> None:
+def test_fault_in_a_runtime_patch_is_reported_with_its_line(tmp_path: Any) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(
         "apiVersion: trainer.kubeflow.org/v1alpha1\n"
@@ -670,7 +670,7 @@ def test_what_is_wrong_in_a_patch_is_told_where_it_was_written(tmp_path: Any) ->
     assert (diagnostic.location.file, diagnostic.location.line) == (str(file), 10)
 
 
-def test_a_gang_without_a_scheduler_is_told_by_its_field_in_the_runtime() -> None:
+def test_gang_policy_without_a_scheduler_names_its_runtime_field() -> None:
     custom = runtime()
     custom["spec"]["podGroupPolicy"] = {"volcano": {}}
     [diagnostic] = etcompile.compile([custom, job()]).diagnostics
@@ -737,7 +737,7 @@ def test_a_gang_of_coscheduling_waits_for_as_long_as_its_runtime_says() -> None:
         assert group["spec"]["scheduleTimeoutSeconds"] == seconds
 
 
-def test_a_gang_without_its_scheduler_is_told_of() -> None:
+def test_volcano_policy_with_no_gang_scheduler_is_a_warning() -> None:
     warning = "spec.podGroupPolicy.volcano has no effect: no gang scheduler is chosen"
     assert warning in in_gang("none", volcano={})[1]
 
@@ -770,7 +770,7 @@ def test_rules_of_a_failure_policy_are_refused() -> None:
     assert errors(custom, job()) == {("ET2139", "spec.template.spec.failurePolicy.rules")}
 
 
-def test_all_pods_are_told_of_a_coordinator() -> None:
+def test_all_pods_have_the_coordinator_label_and_annotation() -> None:
     custom = runtime()
     named = {"replicatedJob": "node", "podIndex": 1}
     custom["spec"]["template"]["spec"]["coordinator"] = named
@@ -836,7 +836,7 @@ def test_a_job_cannot_bring_its_merged_runtime_along() -> None:
     assert {code for code, _ in errors(runtime(), train_job)} == {"ET2139"}
 
 
-def test_what_is_wrong_with_a_merged_value_is_told_where_it_was_written(tmp_path: Any) -> None:
+def test_fault_in_a_merged_value_is_reported_with_its_line(tmp_path: Any) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(
         "apiVersion: trainer.kubeflow.org/v1alpha1\n"
@@ -854,7 +854,7 @@ def test_what_is_wrong_with_a_merged_value_is_told_where_it_was_written(tmp_path
     assert (diagnostic.location.file, diagnostic.location.line) == (str(file), 8)
 
 
-def test_a_runtime_that_no_job_names_is_told_of() -> None:
+def test_runtime_that_no_job_names_is_a_warning() -> None:
     other = runtime()
     other["metadata"]["name"] = "misnamed"
     compilation = etcompile.compile([job(), runtime(), other])
@@ -864,7 +864,7 @@ def test_a_runtime_that_no_job_names_is_told_of() -> None:
     assert compilation.ok
 
 
-def test_a_runtime_that_is_deprecated_is_told_where_a_job_names_it():
+def test_deprecated_runtime_is_a_warning_if_a_job_names_it():
     old = runtime()
     old["metadata"]["labels"] = {"trainer.kubeflow.org/support": "deprecated"}
     words = "the TrainingRuntime own is deprecated: its label trainer.kubeflow.org/support says so"
@@ -911,7 +911,7 @@ def test_entries_that_a_patch_would_merge_are_not_lost() -> None:
     )
 
 
-def test_ports_and_mounts_are_told_apart_as_the_crds_do() -> None:
+def test_ports_and_mounts_are_identified_by_the_list_keys_of_the_crds() -> None:
     custom = runtime()
     main(custom)["ports"] = [{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}]
     [(_, where)] = errors(custom, job())
@@ -1039,7 +1039,7 @@ def test_an_empty_address_takes_the_place_of_the_runtimes() -> None:
 
 
 @pytest.mark.parametrize("field", ["labels", "annotations"])
-def test_metadata_of_what_is_not_made_must_be_metadata(field: str) -> None:
+def test_metadata_of_objects_that_are_not_created_is_validated(field: str) -> None:
     custom = runtime()
     custom["spec"]["template"]["metadata"] = {field: {"a b": "c"}}
     assert {code for code, _ in errors(custom, job())} == {"ET2009"}

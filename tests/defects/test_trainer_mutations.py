@@ -69,7 +69,7 @@ def changed(value: dict[str, Any], choice: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_is_wrong_is_told(seed: int) -> None:
+def test_mutated_job_compiles_or_has_diagnostics(seed: int) -> None:
     choice = random.Random(seed)
     for make in (runtime, mpi, with_data):
         custom, wanted = rich(make()), detailed_job(fetches=make is with_data)

@@ -93,7 +93,7 @@ def test_training_operator_01_the_deadline_holds_without_an_event(
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "JAXJob", "PaddleJob", "MXJob"])
-def test_training_operator_04_no_replicas_make_no_pod_and_nobody_to_decide_is_refused(
+def test_training_operator_04_zero_replicas_and_no_deciding_role_are_refused(
     kind: str,
 ) -> None:
     assert errors(job(kind, {"Worker": 0})) == ["ET2068"]
@@ -126,13 +126,13 @@ def test_training_operator_06_a_name_that_two_ports_have_is_refused() -> None:
     assert errors(job("JAXJob", {"Worker": replicas("JAXJob", 1, ports=twice)})) == ["ET4002"]
 
 
-def test_training_operator_06_a_made_up_name_is_not_one_that_is_there() -> None:
+def test_training_operator_06_generated_port_name_differs_from_declared_names() -> None:
     declared = [{"name": "port-80", "containerPort": 81}, {"containerPort": 80}]
     rendered = ports(job("JAXJob", {"Worker": replicas("JAXJob", 1, ports=declared)}))
     assert [port["name"] for port in rendered] == ["port-80", "port-80-0", "jaxjob-port"]
 
 
-def test_training_operator_06_the_own_port_is_not_added_beside_one_of_its_number() -> None:
+def test_training_operator_06_default_port_is_not_added_if_its_number_is_declared() -> None:
     declared = [{"name": "http", "containerPort": 6666}]
     value = job("JAXJob", {"Worker": replicas("JAXJob", 1, ports=declared)})
     assert main(pod(value, "worker-0"))["ports"] == declared
@@ -155,7 +155,7 @@ def test_training_operator_08_a_name_too_long_for_its_services_is_refused() -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_operator_09_a_finished_replica_that_comes_back_does_not_train_again(
+def test_training_operator_09_finished_replica_does_not_train_again(
     kind: str,
 ) -> None:
     command = main(pod(job(kind), "worker-1"))["command"]
@@ -173,7 +173,7 @@ def test_training_operator_10_an_unknown_clean_pod_policy_does_not_mean_all(poli
     assert errors(job("TFJob", runPolicy={"cleanPodPolicy": policy})) == ["ET2007"]
 
 
-def test_training_operator_11_a_service_of_the_users_is_not_taken_over() -> None:
+def test_training_operator_11_service_of_the_user_is_not_overwritten() -> None:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -195,7 +195,7 @@ def gang_of(value: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "JAXJob"])
-def test_training_operator_16_the_gangs_resources_are_those_of_roles_in_order(kind: str) -> None:
+def test_training_operator_16_gang_resources_are_summed_in_role_order(kind: str) -> None:
     # Whatever the order of the mapping: who leads is filled up first, workers get the rest.
     first = {"TFJob": "Chief", "MXJob": "Scheduler"}.get(kind, "Master")
     ask = {
@@ -217,7 +217,7 @@ def test_training_operator_17_limits_count_where_there_is_no_request(kind: str) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_operator_19_a_field_that_the_scheduler_cannot_use_is_told_of(kind: str) -> None:
+def test_training_operator_19_field_the_scheduler_cannot_use_is_reported(kind: str) -> None:
     policy = {"schedulingPolicy": {"queue": "a", "scheduleTimeoutSeconds": 5}}
     codes = warnings(
         job(kind, runPolicy=policy), namespace="ml", settings=Settings(gang="coscheduling")
@@ -226,7 +226,7 @@ def test_training_operator_19_a_field_that_the_scheduler_cannot_use_is_told_of(k
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_operator_19_scheduling_policy_without_a_scheduler_is_told_of(kind: str) -> None:
+def test_training_operator_19_scheduling_policy_without_scheduler_is_reported(kind: str) -> None:
     assert "ET2041" in warnings(
         job(kind, runPolicy={"schedulingPolicy": {"queue": "a"}}), namespace="ml"
     )
@@ -277,7 +277,7 @@ def test_training_operator_26_a_variable_of_the_jobs_is_there_once(kind: str, na
     assert "ET2042" in warnings(value, namespace="ml")
 
 
-def test_training_operator_28_a_changed_template_makes_a_run_of_its_own() -> None:
+def test_training_operator_28_changed_template_starts_a_new_run() -> None:
     before, after = job("JAXJob"), job("JAXJob")
     after["spec"]["jaxReplicaSpecs"]["Worker"] = replicas("JAXJob", 2, args=["--fast"])
     auto = Settings(run="auto")
@@ -309,7 +309,7 @@ def test_training_operator_31_an_unknown_type_is_refused() -> None:
     assert errors(job("TFJob", {"Worker": 1, "Trainer": 1})) == ["ET2001"]
 
 
-def test_training_operator_32_a_job_of_servers_alone_is_told_of() -> None:
+def test_training_operator_32_job_with_only_servers_is_a_warning() -> None:
     assert warnings(job("TFJob", {"PS": 2}), namespace="ml") == ["ET2064"]
 
 
@@ -342,14 +342,14 @@ def test_training_operator_35_workers_that_say_who_they_are_keep_it(name: str) -
     assert not {"MASTER_PORT", "PET_MASTER_ADDR", "PET_NODE_RANK"} & set(variables)
 
 
-def test_training_operator_36_a_process_for_each_processor_is_told_of() -> None:
+def test_training_operator_36_one_process_per_cpu_is_a_warning() -> None:
     worker = replicas("PyTorchJob", 2, command=["torchrun", "train.py"])
     types = {"Worker": worker}
     assert "ET2067" in warnings(job("PyTorchJob", types), namespace="ml")
     assert "ET2067" not in warnings(job("PyTorchJob", types, nprocPerNode="1"), namespace="ml")
 
 
-def test_training_operator_37_the_gate_is_the_jobs_own_and_a_jobs_to_turn_off() -> None:
+def test_training_operator_37_gate_uses_the_job_image_and_can_be_disabled() -> None:
     value = job("PyTorchJob", {"Master": 1, "Worker": 1})
     spec = pod(value, "worker-0")["spec"]
     scripts = "/etc/etcompile/scripts"
@@ -358,10 +358,12 @@ def test_training_operator_37_the_gate_is_the_jobs_own_and_a_jobs_to_turn_off() 
     assert "initContainers" not in spec
     main = value["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
     for field in ({"livenessProbe": {"exec": {"command": ["true"]}}}, {"command": None}):
-        own = {key: text for key, text in {**main, **field}.items() if text is not None}
+        changed_container = {
+            key: text for key, text in {**main, **field}.items() if text is not None
+        }
         other = copy.deepcopy(value)
         worker = other["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
-        worker["containers"][0] = own
+        worker["containers"][0] = changed_container
         [gate] = pod(other, "worker-0")["spec"]["initContainers"]
         assert gate["name"] == "init-pytorch"
         assert gate["image"] == "example.com/trainer:1"
@@ -388,12 +390,12 @@ def test_training_operator_38_no_autoscaler_outlives_the_job() -> None:
     assert {kind for kind, _ in named(value)} == {"ConfigMap", "Service", "Pod"}
 
 
-def test_training_operator_45_paddles_elastic_policy_is_told_of() -> None:
+def test_training_operator_45_elastic_policy_of_a_paddlejob_is_a_warning() -> None:
     value = job("PaddleJob", elasticPolicy={"minReplicas": 1})
     assert warnings(value, namespace="ml") == ["ET2041"]
 
 
-def test_training_operator_45_jax_finds_its_own_variables() -> None:
+def test_training_operator_45_jaxjob_sets_the_variables_jax_reads() -> None:
     variables = env(pod(job("JAXJob"), "worker-1"))
     assert variables["JAX_COORDINATOR_ADDRESS"] == "mnist-worker-0:6666"
     assert variables["JAX_NUM_PROCESSES"] == "2"

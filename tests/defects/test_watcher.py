@@ -148,7 +148,7 @@ def test_et_operator_21_a_deleted_worker_comes_back(policy: str) -> None:
     assert world.pods[WORKER].ready
 
 
-def test_et_operator_21_one_that_does_not_is_told_of_once() -> None:
+def test_et_operator_21_lost_pod_with_restart_never_is_reported_once() -> None:
     world = World(et("Never"))
     world.delete(WORKER)
     for _ in range(10):
@@ -262,7 +262,7 @@ def test_et_operator_38_no_command_is_run_in_any_pod() -> None:
     assert "pods/exec" not in {name for rule in every_rule() for name in rule["resources"]}
 
 
-def test_et_operator_39_nobody_comes_back_while_who_was_told_to_go_may_still_run() -> None:
+def test_et_operator_39_no_pod_is_recreated_while_a_deleted_one_may_still_run() -> None:
     world = World(training_job(restartPolicy="OnFailure"))
     world.fail("mnist-launcher")
     world.settle()
@@ -304,7 +304,7 @@ def test_et_operator_48_pods_that_are_there_already_are_no_failure() -> None:
     assert world.record.phase == "Running"
 
 
-def test_et_operator_49_who_was_scaled_in_is_not_remembered_as_one_who_should_be_there() -> None:
+def test_et_operator_49_scaled_in_worker_is_no_longer_expected() -> None:
     world = World(et(replicas=3))
     rescale(world, et(replicas=3), scale_in("less", 1))
     world.wait(600)
@@ -391,7 +391,7 @@ def test_training_operator_09_a_finished_replica_that_vanishes_is_not_run_again(
     assert WORKER not in world.pods
 
 
-def test_training_operator_10_an_end_ends_those_who_only_serve() -> None:
+def test_training_operator_10_finished_chief_ends_the_parameter_servers() -> None:
     world = kubeflow("TFJob", "Never", {"Chief": 1, "PS": 1})
     world.succeed("mnist-chief-0")
     world.settle()
@@ -408,7 +408,7 @@ def test_training_operator_11_no_service_is_removed_with_its_pod() -> None:
     assert not world.removed  # a Service of the same name may be anybody's: test_watch_removal
 
 
-def test_training_operator_12_a_gang_can_be_made_anew_as_a_whole() -> None:
+def test_training_operator_12_failed_worker_can_restart_the_whole_gang() -> None:
     types = {"Worker": {**replicas("PyTorchJob", 3)}}
     job = kubeflow_job("PyTorchJob", types)
     job["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
@@ -468,7 +468,7 @@ def test_training_operator_32_a_restart_hides_no_failure_of_another_type() -> No
     assert world.record.phase == "Failed"
 
 
-def test_training_operator_38_those_whom_a_success_leaves_behind_are_ended() -> None:
+def test_training_operator_38_success_deletes_the_pods_still_running() -> None:
     world = kubeflow(
         "PyTorchJob",
         "OnFailure",
@@ -491,7 +491,7 @@ def test_training_operator_40_a_worker_of_elastic_mpi_may_fail() -> None:
     assert world.listed == ["mnist-worker-0"]
 
 
-def test_training_operator_40_a_worker_with_exit_code_is_made_again() -> None:
+def test_training_operator_40_worker_with_exit_code_policy_is_recreated() -> None:
     job = mpi_job()
     job["spec"]["mpiReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
     world = World(job)
@@ -530,7 +530,7 @@ def test_training_operator_47_a_gap_below_a_worker_that_leaves_is_not_filled() -
     assert world.of(CreatePod) == []
 
 
-def test_training_operator_48_how_a_pod_ends_that_was_told_to_go_does_not_count() -> None:
+def test_training_operator_48_failure_of_a_deleted_pod_does_not_count() -> None:
     elastic = {"minReplicas": 1, "maxReplicas": 3}
     world = kubeflow("PyTorchJob", "ExitCode", {"Worker": 3}, elasticPolicy=elastic)
     documents = {"Worker": {**replicas("PyTorchJob", 2), "restartPolicy": "ExitCode"}}

@@ -14,7 +14,7 @@ PACKAGE = Path(etcompile.__file__).parent
 CATALOGUE = PACKAGE / "diagnostics" / "catalogue.yaml"
 
 
-def test_each_entry_has_a_code_and_a_name_of_its_own() -> None:
+def test_each_entry_has_a_unique_code_and_name() -> None:
     entries = CATALOGUE.read_text("utf-8").count("\n- ")
     assert codes_by_name() == {rule.name: code for code, rule in RULES.items()}
     assert {rule.code for rule in RULES.values()} == set(RULES)

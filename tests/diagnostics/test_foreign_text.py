@@ -72,9 +72,9 @@ def patterns():
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize(("name", "look"), [*patterns()])
+@pytest.mark.parametrize(("name", "function"), [*patterns()])
 @pytest.mark.parametrize("piece", REPEATED)
-def test_sixteen_times_the_text_takes_about_sixteen_times_as_long(name, look, piece):
+def test_sixteen_times_the_text_takes_about_sixteen_times_as_long(name, function, piece):
     signs = " T3BlbkFJ :_authToken= :// hooks.slack.com eyJ password PRIVATE KEY"
 
     def seconds(size: int) -> float:
@@ -82,7 +82,7 @@ def test_sixteen_times_the_text_takes_about_sixteen_times_as_long(name, look, pi
         best = float("inf")
         for _ in range(3):
             begun = time.thread_time()
-            look(text)
+            function(text)
             best = min(best, time.thread_time() - begun)
         return best
 
@@ -121,7 +121,7 @@ def hostile_pod() -> dict:
     }
 
 
-def test_what_is_kept_of_the_largest_pod_is_small():
+def test_record_of_the_largest_pod_is_small():
     view = observed(bounded(hostile_pod()))
     assert len(msgspec.json.encode(view)) < 512 * 1024
     assert view.reason.isprintable()

@@ -135,7 +135,7 @@ def test_a_comment_after_a_script_is_a_comment():
     assert codes(f"{text}# etcompile: ignore-file[ET2040]\n") == []
 
 
-def test_an_unused_comment_is_told_at_the_comment():
+def test_unused_ignore_comment_is_reported_at_its_line():
     text = JOB.replace("replicas: 2", "replicas: 2  # etcompile: ignore[ET2040, ET2041]")
     assert codes(text) == [("ET1040", 7), ("ET1040", 7), ("ET2040", 12)]
     assert "ET2041 on this line" in diagnostics(text)[1].message
@@ -151,7 +151,7 @@ def test_a_file_may_keep_its_unused_comments():
 
 
 @pytest.mark.parametrize("comment", ["ignore", "ignore-file", "ignore[]", "ignor[ET2040]"])
-def test_a_comment_that_cannot_be_understood_is_told(comment: str):
+def test_invalid_ignore_comment_is_reported(comment: str):
     assert codes(f"# etcompile: {comment}\n{JOB}") == [("ET1043", 1), ("ET2040", 13)]
 
 
@@ -160,7 +160,7 @@ def test_prose_is_no_wish(comment: str):
     assert codes(f"# etcompile: {comment}\n{JOB}") == [("ET2040", 13)]
 
 
-def test_an_unknown_code_in_a_comment_is_told_with_the_nearest():
+def test_unknown_code_in_a_comment_is_reported_with_the_nearest():
     (_, first) = diagnostics(JOB.replace(IMAGE, f"{IMAGE} # etcompile: ignore[ET204]"))
     assert (first.code, first.location.line if first.location else 0) == ("ET1041", 12)
     assert first.hint == "did you mean ET2040?"

@@ -64,7 +64,7 @@ def test_most_codes_that_an_input_provokes_have_one() -> None:
         ({"metadata": {"annotations": {"a": f"{KEY}"}}}, "ET4006"),
     ],
 )
-def test_what_a_patch_breaks_in_a_jobs_objects_is_told_in_a_file(
+def test_object_broken_by_an_overlay_patch_is_reported_with_its_code(
     change: dict[str, object], code: str
 ) -> None:
     patches = [{"target": {"kind": "Pod"}, "patch": change}]
@@ -72,7 +72,7 @@ def test_what_a_patch_breaks_in_a_jobs_objects_is_told_in_a_file(
     assert code in {one.code for one in diagnostics(JOB, overlay)}
 
 
-def test_a_private_key_is_told_at_its_line_which_is_not_shown() -> None:
+def test_private_key_is_reported_at_its_line_without_showing_it() -> None:
     text = JOB.replace("[sleep, inf]", f'["sleep", "{KEY}"]')
     places = {one.location for one in diagnostics(text) if one.code == "ET4006"}
     line = next(n for n, words in enumerate(text.splitlines(), 1) if "PRIVATE" in words)
@@ -82,7 +82,7 @@ def test_a_private_key_is_told_at_its_line_which_is_not_shown() -> None:
 @pytest.mark.parametrize(
     "setting", ["sealed:absent.pem", "csi:absent.yaml", "sops:age1nobody", "sealed:/"]
 )
-def test_a_secret_mode_of_an_overlay_is_told_at_the_overlay(setting: str) -> None:
+def test_secret_mode_of_an_overlay_is_reported_at_the_overlay(setting: str) -> None:
     reported = diagnostics(JOB, f"{OVERLAY}settings:\n  secret: {setting}\n")
     places = [one.location for one in reported if one.code in ("ET5016", "ET6009", "ET1002")]
     assert [(place and place.file, place and place.line) for place in places] == [
@@ -90,7 +90,7 @@ def test_a_secret_mode_of_an_overlay_is_told_at_the_overlay(setting: str) -> Non
     ]
 
 
-def test_a_template_is_told_at_the_line_that_does_not_render(tmp_path: Path) -> None:
+def test_template_is_reported_at_the_line_that_does_not_render(tmp_path: Path) -> None:
     for name in ("discover_hosts.sh.j2", "kubexec.sh.j2"):
         (tmp_path / name).write_text("a\nb {{ nothing }}\n")
     stdin = BytesIO(JOB.encode())

@@ -241,7 +241,7 @@ def test_a_file_is_named_from_the_root_of_the_repository(file, artifact):
     assert result["locations"][0]["physicalLocation"]["artifactLocation"] == artifact
 
 
-def test_a_file_is_found_in_the_repository_through_a_link(tmp_path):
+def test_file_behind_a_symlink_is_named_relative_to_the_repository(tmp_path):
     (tmp_path / "repo" / ".git").mkdir(parents=True)
     (tmp_path / "repo" / "job.yaml").touch()
     (tmp_path / "link").symlink_to("repo")

@@ -48,7 +48,7 @@ def test_globs_folders_and_absolute_paths_mean_the_same_at_a_revision(jobs: Path
         assert steps(done) == SCALED_OUT, (path, done.stderr)
 
 
-def test_an_overlay_is_taken_as_it_was_at_the_revision(jobs: Path, diff, git: Git) -> None:
+def test_overlay_is_read_from_the_compared_revision(jobs: Path, diff, git: Git) -> None:
     overlay = {
         "apiVersion": "etcompile.dev/v1alpha1",
         "kind": "Overlay",
@@ -118,7 +118,9 @@ def test_a_left_side_that_is_not_there_is_an_error(
     assert done.stdout == ""
 
 
-def test_mistakes_of_a_revision_are_told_where_they_were(jobs: Path, diff, git: Git) -> None:
+def test_mistake_in_a_revision_is_reported_with_its_revision_and_file(
+    jobs: Path, diff, git: Git
+) -> None:
     good = (jobs / "job.yaml").read_text()
     (jobs / "job.yaml").write_text(good.replace("replicas: 2", "replicas: -2"))
     git("commit", "-qam", "bad")
@@ -171,7 +173,7 @@ def between(old, new):
     return plan(groups, old.objects, Rights(whole=True), against="main")
 
 
-def test_many_alike_are_one_line() -> None:
+def test_similar_changes_are_summarized_in_one_line() -> None:
     changes = between(compiled(training_job()), compiled(training_job(replicas=100)))
     output = "\n".join(text(changes, emit.to_yaml, color=False))
     assert "Pod mnist-worker-2 … 99 (98 Pods)" in output

@@ -78,7 +78,7 @@ def test_a_page_names_its_kinds_and_fields_that_they_have(path: Path) -> None:
     assert named - fields(kinds) == set()
 
 
-def test_the_shared_fields_are_those_of_kubeflows_kinds() -> None:
+def test_documented_shared_fields_are_fields_of_kubeflow_kinds() -> None:
     text = (PAGES / "README.md").read_text("utf-8")
     shared = re.findall(r"^- `(TYPE|runPolicy)\.(\w+)`", text, re.MULTILINE)
     assert len(shared) == 10

@@ -81,7 +81,7 @@ def test_the_workflow_uses_the_action_as_it_is() -> None:
     assert rows >= action["inputs"].keys() | action["outputs"].keys()
 
 
-def test_the_addresses_of_schemas_are_those_that_are_published() -> None:
+def test_documented_schema_addresses_are_published() -> None:
     addresses = re.findall(rf"{re.escape(BASE)}([\w./-]+\.json)", "".join(map(page, PAGES)))
     assert {ALL, CATALOG} <= set(addresses)
     assert set(addresses) - {"GROUP/VERSION/KIND.json"} <= published().keys()

@@ -141,7 +141,7 @@ def test_the_matrices_are_what_the_project_knows() -> None:
     assert set(pythons) <= set(tried)
 
 
-def test_the_site_is_built_as_contributing_says_and_published_by_a_job_of_its_own() -> None:
+def test_site_is_built_as_contributing_says_and_published_by_a_separate_job() -> None:
     jobs = workflow("docs.yml")["jobs"]
     commands = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
     assert commands
@@ -164,7 +164,7 @@ def test_a_release_waits_for_the_tests() -> None:
     assert set(jobs["page"]["needs"]) == {"publish", "chart", "krew"}
 
 
-def test_the_images_of_a_release_are_those_that_are_baked() -> None:
+def test_release_signs_exactly_the_baked_images() -> None:
     jobs = workflow("release.yml")["jobs"]
     tags = re.findall(r"\$\{REGISTRY\}/([\w-]+):", (ROOT / "docker-bake.hcl").read_text("utf-8"))
     signed = jobs["sign"]["strategy"]["matrix"]["include"]
@@ -201,7 +201,7 @@ def test_dependabot_looks_where_dependencies_are_declared() -> None:
 
 
 @pytest.mark.parametrize(("option", "installs"), [((), True), (("--no-install",), False)])
-def test_ci_run_installs_packages_as_root_unless_asked_not_to(
+def test_ci_run_installs_packages_as_root_unless_an_option_forbids_it(
     option: tuple[str, ...], installs: bool, tmp_path: Path
 ) -> None:
     programs = tmp_path / "programs"

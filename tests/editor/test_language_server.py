@@ -276,7 +276,7 @@ def test_a_scale_intent_leads_to_its_job_in_another_file(tmp_path):
     assert line[target.range.start.character : target.range.end.character] == name
 
 
-def test_a_change_that_nobody_saved_counts_for_the_files_beside(tmp_path):
+def test_unsaved_change_counts_for_other_files_of_the_folder(tmp_path):
     example = ROOT / "examples" / "trainingjob" / "elastic-mnist"
     job = (example / "job.yaml").read_text("utf-8")
     intent = (example / "scale-1-out.yaml").read_text("utf-8")

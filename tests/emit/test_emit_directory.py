@@ -75,7 +75,7 @@ def _done(directory: Path, files: dict[str, str], **more: object) -> object:
     return result
 
 
-def test_a_new_folder_and_its_parents_are_made(tmp_path: Path) -> None:
+def test_new_folder_and_its_parents_are_created(tmp_path: Path) -> None:
     out = tmp_path / "deploy" / "prod" / "out"
     result = _done(out, _NEW)
     assert (result.written, result.unchanged, result.removed) == (4, 0, ())
@@ -280,7 +280,7 @@ def test_a_mount_point_is_refused_with_a_way_out() -> None:
     assert "/proc/manifests" in result.diagnostics[0].hint
 
 
-def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
     for out in (tmp_path / "file" / "out", tmp_path / ("n" * 300)):
         result = write(out, _NEW)
@@ -462,7 +462,7 @@ def test_a_folder_that_a_killed_run_took_away_comes_back(tmp_path: Path) -> None
     assert _names(tmp_path) == ["out"]
 
 
-def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
+def test_only_leftovers_of_earlier_writes_are_removed(tmp_path: Path) -> None:
     preserved = [
         ".out.etcompile-backup",
         ".out2.etcompile-new-0123456789abcdef",

@@ -105,7 +105,7 @@ def test_what_has_another_name_elsewhere_keeps_its_content(elsewhere, output):
     assert (output / "a").read_bytes() == b"new"
 
 
-def test_a_file_keeps_its_rights_and_a_new_one_has_those_of_the_process(output):
+def test_existing_file_keeps_its_mode_and_a_new_one_follows_the_umask(output):
     (output / "a").write_text("old")
     (output / "a").chmod(0o600)
     (output / "plain").write_text("")
@@ -120,7 +120,7 @@ def test_what_is_there_stays_where_only_new_files_are_written(output):
     assert (diagnostic.code, (output / "a").read_text()) == ("ET5003", "old")
 
 
-def test_what_cannot_be_written_is_told_by_its_own_name(output):
+def test_unwritable_file_is_reported_by_name(output):
     (output / "a" / "b").mkdir(parents=True)
     [diagnostic] = write_files(output, {"a/b": b"new"})
     assert diagnostic.message.startswith(f"cannot write {output}/a/b: ")
@@ -142,7 +142,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(output):
 
 
 @pytest.mark.parametrize("place", ["jobs", "overlays", "overlays/prod", ".github", "out"])
-def test_a_repository_is_not_made_through_a_link(elsewhere, output, place):
+def test_init_does_not_write_through_a_symlink(elsewhere, output, place):
     (output / place).parent.mkdir(exist_ok=True)
     (output / place).symlink_to(elsewhere)
     code, said = run("init", output)

@@ -125,7 +125,7 @@ def test_every_file_says_that_it_is_generated_and_from_what() -> None:
     assert files["mnist/kustomization.yaml"].startswith(f"{HEADER} Source: jobs/mnist.yaml\n")
 
 
-def test_neighbours_come_before_the_jobs_that_need_them() -> None:
+def test_other_objects_are_listed_before_the_jobs_that_need_them() -> None:
     claim = _object("PersistentVolumeClaim", "checkpoints")
     files = layout(
         [_job("b"), _job("a10"), _job("a2"), _other_objects(claim, _object("Namespace", "ml"))]

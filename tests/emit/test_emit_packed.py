@@ -57,7 +57,7 @@ def test_only_some_of_many_objects_are_mappings_at_a_time() -> None:
     assert max(part.size for part in packed.parts) == 256
 
 
-def test_a_long_text_is_not_kept_once_it_is_written() -> None:
+def test_long_text_is_released_after_it_is_written() -> None:
     pods = (_pods(1, {"hosts": f"{number}" + "x" * 100_000})[0] for number in range(500))
     tracemalloc.start()
     assert sum(map(len, to_documents(pods))) > 50_000_000

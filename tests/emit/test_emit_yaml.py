@@ -224,7 +224,7 @@ def test_lines_are_never_folded() -> None:
 
 @pytest.mark.parametrize("read", [_as_pyyaml, _as_yaml_1_2])
 @pytest.mark.parametrize("value", ["text", {"a": {"b": 1}}, ["x"], [{"a": "b\nc"}], "two\nlines\n"])
-def test_a_key_longer_than_readers_look_ahead_is_still_a_key(read: Any, value: Any) -> None:
+def test_key_longer_than_the_yaml_lookahead_limit_is_still_a_key(read: Any, value: Any) -> None:
     nested = {"k" * 1100: value, "é\n" * 600: [{"l" * 2000: value}], "short": 1}
     assert read(to_yaml(nested)) == nested
 

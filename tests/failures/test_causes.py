@@ -127,7 +127,7 @@ def test_process_that_open_mpi_names_is_shown_as_its_rank() -> None:
     assert "Process name: rank 3 Exit code: 7" in cause_of("Error", 7, tail=text).line
 
 
-def test_every_cause_but_those_of_the_platform_has_advice() -> None:
+def test_every_cause_outside_the_platform_has_advice() -> None:
     assert {c.name for c in known().causes if not c.advice and c.blame != "platform"} == {
         "NodeLost"  # `why` says more where such a Pod waits
     }
@@ -209,7 +209,7 @@ def test_each_row_matches_its_example_and_not_the_other(row: Row) -> None:
     assert row.source
 
 
-def test_all_names_are_those_of_causes() -> None:
+def test_every_name_in_the_tables_is_a_known_cause() -> None:
     named = {row.cause for row in ROWS} | {*known().reasons.values()}
     named |= {*known().codes.values()} | {*known().signals.values()}
     assert named <= names()

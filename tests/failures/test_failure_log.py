@@ -32,13 +32,13 @@ def log_with(*new: Failure, log: FailureLog | None = None, now: float = 200.0) -
     return (log or FailureLog("run")).with_failures(new, visible, now)
 
 
-def test_the_first_is_the_one_that_lost_no_peer_though_it_is_told_of_last() -> None:
+def test_first_cause_is_the_failure_that_lost_no_peer_even_if_logged_last() -> None:
     log = log_with(*(failure(index, 100.0, tail=LOST) for index in range(7)))
     log = log_with(failure(7, 101.0, code=137, reason="OOMKilled"), log=log)
     assert first_causes(log.failures)[0].index == 7
 
 
-def test_of_what_has_a_cause_of_its_own_the_earliest_is_the_first() -> None:
+def test_first_cause_is_the_earliest_of_independent_failures() -> None:
     log = log_with(
         failure(0, 103.0, code=139), failure(1, 101.0, code=139), failure(2, 102.0, code=9)
     )
@@ -87,7 +87,7 @@ def test_nodes_are_counted_for_what_failed_there_by_itself() -> None:
     assert log.nodes == {"node-0": {"Segfault": 2}}
 
 
-def test_credentials_are_not_kept() -> None:
+def test_credentials_are_removed_from_the_tail() -> None:
     token = "ghp_" + "a1B2" * 9
     [failure] = failures_of(ended_pod(1, f"export TOKEN={token}\nfailed"))
     assert token not in failure.tail
@@ -123,7 +123,7 @@ def test_a_pod_says_who_it_was_where_and_how_it_ended() -> None:
     assert [*failures_of(ended_pod(0))] == []
 
 
-def test_what_comes_of_being_told_to_end_is_no_failure() -> None:
+def test_exit_after_deletion_is_no_failure() -> None:
     went = {"deletionTimestamp": "2026-11-23T10:00:29Z", "deletionGracePeriodSeconds": 30}
     assert [*failures_of(ended_pod(143, **went))] == []
     before = {"deletionTimestamp": "2026-11-23T10:00:31Z", "deletionGracePeriodSeconds": 30}
@@ -137,7 +137,7 @@ def late_pod(seconds: int) -> dict[str, object]:
     return pod
 
 
-def test_a_pod_at_its_own_deadline_was_not_killed_for_memory() -> None:
+def test_pod_killed_at_its_deadline_is_not_reported_as_out_of_memory() -> None:
     [failure] = failures_of(late_pod(55))
     assert (failure.cause.name, failure.container) == ("DeadlineExceeded", "")
     assert "memory" not in failure.in_words
@@ -156,7 +156,7 @@ def test_a_container_that_was_started_again_tells_of_its_last_end() -> None:
 
 
 @given(st.text(), st.integers(0, 6000))
-def test_no_tail_is_larger_than_may_be_kept(text: str, times: int) -> None:
+def test_tail_never_exceeds_its_size_limit(text: str, times: int) -> None:
     tail = tail_of(text * times)
     assert len(json.dumps(tail, ensure_ascii=False).encode()) <= 4096
 
@@ -181,7 +181,7 @@ def test_what_is_written_is_read_back() -> None:
     assert read_log({"failures": log_text(log)}) == log
 
 
-def test_what_is_still_to_be_read_of_the_newest_attempt_is_kept() -> None:
+def test_unread_failures_of_the_newest_attempt_stay_in_the_log() -> None:
     log = None
     for attempt in range(30):
         log = log_with(failure(0, 100.0 + attempt, attempt, code=139), log=log)

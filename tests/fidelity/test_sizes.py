@@ -32,7 +32,7 @@ def messages(*documents: Any, profiles: Any = (), **options: Any) -> list[str]:
     return [f"{one.code} {one.message}" for one in diagnostics if one.code in ("ET2095", "ET2096")]
 
 
-def test_a_job_with_too_many_hosts_for_a_copy_is_told_with_its_size() -> None:
+def test_too_many_hosts_for_an_annotation_copy_are_reported_with_the_size() -> None:
     assert messages(training_job(replicas=3000)) == []
     [message] = messages(training_job(replicas=6000))
     assert message.startswith("ET2095 ConfigMap 'mnist-config' of job 'mnist'")
@@ -69,11 +69,13 @@ def test_an_object_that_is_passed_through_is_measured_too(kind: str) -> None:
     ("profiles", "telling"),
     [((), True), (("plain",), True), (("kpt",), True), (("flux",), False), (("argocd",), False)],
 )
-def test_it_is_told_to_those_whose_tool_may_keep_a_copy(profiles: Any, telling: bool) -> None:
+def test_size_is_reported_only_for_tools_that_may_store_a_copy(
+    profiles: Any, telling: bool
+) -> None:
     assert bool(messages(training_job(replicas=6000), profiles=profiles)) is telling
 
 
-def test_argo_cd_and_kapp_are_told_to_keep_no_copy_of_what_is_too_large() -> None:
+def test_annotations_stop_argo_cd_and_kapp_from_copying_large_objects() -> None:
     settings = Settings(profiles=("argocd", "kapp"))
     for count, large in ((20, False), (6000, True)):
         objects = by_name(compiled(training_job(replicas=count), settings=settings))

@@ -66,7 +66,7 @@ def test_ours_stand_where_a_template_has_none(job) -> None:
 
 @each_job
 @pytest.mark.parametrize("gang", ["none", "volcano", "koordinator", "kai"])
-def test_nothing_selects_by_a_label_that_a_template_may_own(job, gang) -> None:
+def test_selectors_use_no_label_that_a_template_may_set(job, gang) -> None:
     def selectors(value: Any) -> Any:
         if isinstance(value, dict):
             for key, inner in value.items():
@@ -83,7 +83,7 @@ def test_nothing_selects_by_a_label_that_a_template_may_own(job, gang) -> None:
 
 
 @each_job
-def test_every_identity_label_of_a_template_that_is_overwritten_is_told(job) -> None:
+def test_every_overwritten_identity_label_of_a_template_is_reported(job) -> None:
     # A master of DLRover's that makes the other Pods has no template in these jobs.
     pods = [pod for pod in pod_templates(compiled(job).objects) if role(pod) != "dlrover-master"]
     if not pods:
@@ -126,7 +126,7 @@ def test_the_annotation_of_the_run_is_ours_and_said_to_be() -> None:
 
 
 @pytest.mark.parametrize("where", ["worker", "dlrover-master", "job"])
-def test_the_label_on_which_dlrovers_operator_crashes_is_left_out_and_told(where) -> None:
+def test_label_that_crashes_the_dlrover_operator_is_omitted_and_reported(where) -> None:
     label = {"app.kubernetes.io/name": "elasticjob"}
     job = elastic_job({"worker": 2, "dlrover-master": 1})
     del job["spec"]["replicaSpecs"]["dlrover-master"]["replicas"]
@@ -142,7 +142,7 @@ def test_the_label_on_which_dlrovers_operator_crashes_is_left_out_and_told(where
         assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "dlrover"
 
 
-def test_a_dlrover_master_has_the_jobs_own_name_as_the_operator_gives_it() -> None:
+def test_dlrover_master_has_the_name_label_of_the_job_like_the_operator() -> None:
     job = elastic_job()
     job["metadata"]["labels"] = {"app.kubernetes.io/name": "tuner"}
     names = {
@@ -155,7 +155,7 @@ def test_a_dlrover_master_has_the_jobs_own_name_as_the_operator_gives_it() -> No
 
 
 @each_job
-def test_a_host_name_that_does_not_arrive_is_told(job) -> None:
+def test_overwritten_hostname_or_subdomain_is_reported(job) -> None:
     def named(template: dict[str, Any]) -> None:
         template["spec"] |= {"hostname": "lead", "subdomain": "mine"}
 

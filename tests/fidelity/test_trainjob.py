@@ -41,14 +41,14 @@ def test_a_template_keeps_its_labels_in_every_pod(settings: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     "label", ["jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-completion-index"]
 )
-def test_an_identity_label_that_is_overwritten_is_told(label: str) -> None:
+def test_overwritten_identity_label_is_reported(label: str) -> None:
     custom = runtime()
     template(custom)["metadata"] = {"labels": {label: "mine"}}
     assert "ET2042" in [one.code for one in compiled(custom).diagnostics]
 
 
 @pytest.mark.parametrize("field", ["hostname", "subdomain"])
-def test_a_host_name_that_does_not_arrive_is_told(field: str) -> None:
+def test_overwritten_hostname_or_subdomain_is_reported(field: str) -> None:
     custom = runtime()
     template(custom)["spec"][field] = "mine"
     assert "ET2042" in [one.code for one in compiled(custom).diagnostics]

@@ -151,7 +151,7 @@ def without_env(template: dict[str, Any]) -> None:
         container.pop("env", None)
 
 
-def test_an_init_container_keeps_its_own_list() -> None:
+def test_init_container_keeps_its_variable_list_unchanged() -> None:
     env = [{"name": "RANK", "value": "1"}, {"name": "X", "value": "$(RANK)"}]
     worker = replicas("PyTorchJob", 1)
     worker["template"]["spec"]["initContainers"] = [

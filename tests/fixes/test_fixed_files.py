@@ -135,7 +135,7 @@ GUESSES = {
 
 
 @pytest.mark.parametrize("case", GUESSES)
-def test_what_is_likely_meant_is_corrected_when_asked(case, tmp_path):
+def test_likely_correction_is_applied_only_with_unsafe_fixes(case, tmp_path):
     wrong, right, lines = GUESSES[case]
     text = job(template=lines)
     assert fixed(text, tmp_path) == (text, [])
@@ -226,7 +226,7 @@ def test_a_stray_field_is_reported_and_left_to_its_author(tmp_path):
     assert [d.code for d in check(tmp_path / "job.yaml").diagnostics] == ["ET2110"]
 
 
-def test_a_correction_that_cannot_be_made_keeps_no_other_from_being_made(tmp_path):
+def test_impossible_correction_does_not_prevent_other_corrections(tmp_path):
     policy = "  runPolicy: {backoffLimit: 3}\n  cleanPodPolicy: all  # of them\n"
     text = job(policy=policy)
     after, codes = fixed(text, tmp_path)
@@ -235,7 +235,7 @@ def test_a_correction_that_cannot_be_made_keeps_no_other_from_being_made(tmp_pat
     assert codes == ["ET2007"]
 
 
-def test_a_silenced_warning_is_left_alone(tmp_path):
+def test_suppressed_warning_is_not_fixed(tmp_path):
     text = job(policy="  cleanPodPolicy: All  # etcompile: ignore[ET2110]\n")
     assert fixed(text, tmp_path) == (text, [])
 
@@ -338,7 +338,7 @@ def test_a_diff_can_be_applied_as_a_patch(tmp_path):
     assert after == Path(__file__).with_name("after.yaml").read_text("utf-8")
 
 
-def test_what_could_be_corrected_is_told_and_the_file_left_alone(tmp_path):
+def test_check_reports_possible_corrections_without_changing_the_file(tmp_path):
     (tmp_path / "job.yaml").write_text(EIGHT, "utf-8")
     done = etcompile_check("job.yaml", cwd=tmp_path)
     assert done.returncode == 2

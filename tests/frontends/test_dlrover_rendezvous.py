@@ -52,7 +52,7 @@ def test_torchs_variable_stands_in_for_the_flag() -> None:
     assert read("dlrover-run train.py", PET_NNODES="2:3") == Rendezvous(2, 3)
 
 
-def test_its_times_are_those_of_rdzv_conf() -> None:
+def test_timeouts_are_read_from_rdzv_conf() -> None:
     rendezvous = read(
         "dlrover-run --nnodes=2 --rdzv_conf join_timeout=120,lastcall_timeout=30 train.py"
     )
@@ -63,7 +63,7 @@ def worker(command: str, count: int = 2) -> dict[str, Any]:
     return dlrover_type(count, command=["bash", "-c", command])
 
 
-def test_a_command_that_hides_it_is_told_and_the_master_not_primed() -> None:
+def test_command_that_hides_the_rendezvous_is_reported_and_not_primed() -> None:
     value = elastic_job({"worker": worker("./start.sh")})
     assert warnings(value) == ["ET2072"]
     assert (
@@ -93,6 +93,6 @@ def test_a_job_that_cannot_meet_is_refused(command: str, count: int, code: str) 
     assert errors(elastic_job({"worker": worker(command, count)})) == [code]
 
 
-def test_workers_that_the_unit_leaves_over_are_told() -> None:
+def test_workers_that_do_not_fill_a_node_unit_are_reported() -> None:
     command = "dlrover-run --nnodes=2:4 --node_unit=2 train.py"
     assert warnings(elastic_job({"worker": worker(command, 3)})) == ["ET2030"]

@@ -50,7 +50,7 @@ def names(*inputs: dict[str, Any]) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods(*inputs)]
 
 
-def test_torchrun_is_told_a_range_and_that_nodes_meet_at_the_first() -> None:
+def test_torchrun_receives_the_node_range_and_the_first_node_as_endpoint() -> None:
     first, second = pods(runtime(), elastic())
     for pod in (first, second):
         env = variables(pod)
@@ -62,7 +62,7 @@ def test_torchrun_is_told_a_range_and_that_nodes_meet_at_the_first() -> None:
     assert "PET_RDZV_CONF" not in variables(second)
 
 
-def test_without_the_annotation_nodes_are_told_what_trainer_tells_them() -> None:
+def test_nodes_without_the_annotation_get_the_variables_of_trainer() -> None:
     env = variables(pods(runtime(), job())[0])
     assert env["PET_NNODES"] == "2"
     assert not [name for name in env if "RDZV" in name]
@@ -118,7 +118,7 @@ def test_a_range_upside_down_is_refused() -> None:
 
 
 @pytest.mark.parametrize("policy", ["jax", "xgboost"])
-def test_who_is_told_one_number_cannot_be_elastic(policy: str) -> None:
+def test_policy_with_a_fixed_node_count_cannot_be_elastic(policy: str) -> None:
     custom = runtime()
     custom["spec"]["mlPolicy"] = {policy: {}, "numNodes": 2}
     assert errors(custom, elastic()) == {("ET2139", f"annotation {NNODES}")}
@@ -156,7 +156,7 @@ def test_flags_that_say_the_same_or_belong_to_the_script_are_left() -> None:
         assert len(pods(runtime(), elastic(trainer={"command": ["torchrun", *words]}))) == 2
 
 
-def test_a_rendezvous_elsewhere_is_kept_and_then_the_first_node_may_go() -> None:
+def test_external_rendezvous_is_preserved_and_allows_removing_node_0() -> None:
     custom = runtime()
     main(custom)["env"] = [
         {"name": "PET_RDZV_BACKEND", "value": "etcd-v2"},
@@ -178,7 +178,7 @@ def test_a_rendezvous_that_nobody_serves_is_refused(backend: str) -> None:
     }
 
 
-def test_settings_of_the_rendezvous_are_kept() -> None:
+def test_rendezvous_settings_of_the_user_are_preserved() -> None:
     env = [{"name": "PET_RDZV_CONF", "value": "join_timeout=300"}]
     first, second = pods(runtime(), elastic(trainer={"env": env}))
     assert variables(first)["PET_RDZV_CONF"] == "join_timeout=300,is_host=1"
@@ -195,7 +195,7 @@ def test_a_node_that_loses_another_one_begins_again_as_often_as_the_job_may_fail
     assert "PET_MAX_RESTARTS" not in variables(pods(custom, job())[0])
 
 
-def test_torchrun_reads_what_the_nodes_are_told(
+def test_torchrun_parses_the_variables_of_the_nodes(
     require: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     present = importlib.util.find_spec("torch") is not None

@@ -57,7 +57,7 @@ def test_a_job_named_like_another_and_more_is_no_clash():
     assert errors(first, second, namespace="ml") == []
 
 
-def test_a_job_whose_own_service_is_named_like_a_worker_of_another_is_refused():
+def test_service_named_like_a_worker_of_another_job_is_refused():
     first = kubeflow_job("JAXJob", {"Worker": 1})
     roles = {"Launcher": {}, "Worker": {"replicas": 1}}
     container = {"name": "mpi", "image": "example.com/mpi:1", "command": ["mpirun"]}
@@ -83,7 +83,7 @@ def test_who_shortens_a_name_does_it_once():
     assert errors(value, namespace="ml") == []
 
 
-def test_only_a_job_with_a_maximum_is_told_to_lower_it():
+def test_hint_for_a_long_name_suggests_lowering_max_replicas():
     value = elastic(minReplicas=1, maxReplicas=12)
     value["metadata"] = {"name": "a" * 55}
     advice = "shorten the job's name by 2 or lower elasticPolicy.maxReplicas"
@@ -93,7 +93,7 @@ def test_only_a_job_with_a_maximum_is_told_to_lower_it():
 # Policies ---------------------------------------------------------------------------------------
 
 
-def test_a_suspended_job_is_told_which_field_to_remove():
+def test_hint_for_a_suspended_job_names_the_field_to_remove():
     value = kubeflow_job("JAXJob", {"Worker": 1}, runPolicy={"suspend": True})
     assert hints(value) == {"ET2046": "remove spec.runPolicy.suspend to run it"}
 
@@ -132,7 +132,7 @@ def test_et_operators_scale_out_cannot_select_another_kind_and_says_what_can():
     )
 
 
-def test_a_field_with_one_possible_value_is_told_with_it():
+def test_hint_for_a_missing_field_shows_its_only_possible_value():
     assert hints(kubeflow_job("PyTorchJob", {"Master": replicas("PyTorchJob")})) == {
         "ET2002": "write replicas: 1"
     }
@@ -149,7 +149,7 @@ def test_a_generated_name_is_no_name():
 # Rendezvous -------------------------------------------------------------------------------------
 
 
-def test_a_rendezvous_of_its_own_for_each_of_several_workers_is_told_of():
+def test_standalone_rendezvous_with_several_workers_is_a_warning():
     value = elastic(minReplicas=1, maxReplicas=4, standalone=True)
     assert warnings(value, namespace="ml") == ["ET2069"]
     alone = elastic(minReplicas=1, maxReplicas=1, standalone=True, workers=1)
@@ -196,7 +196,7 @@ def test_the_mode_that_upstream_requires_is_no_cause_for_a_warning(mode, types):
 
 
 @pytest.mark.parametrize(("mode", "types"), [("MXTune", "Scheduler"), ("MXTrain", "Tuner")])
-def test_a_mode_that_the_types_contradict_is_told_of(mode, types):
+def test_job_mode_that_contradicts_the_replica_types_is_a_warning(mode, types):
     value = kubeflow_job("MXJob", {types: 1}, jobMode=mode)
     assert warnings(value, namespace="ml") == ["ET2041"]
 
@@ -220,7 +220,7 @@ def test_containers_without_a_command_are_each_called_by_their_name():
 # Files ------------------------------------------------------------------------------------------
 
 
-def test_a_file_of_a_chart_is_told_to_be_filled_in_first(tmp_path: Path):
+def test_helm_template_is_reported_as_an_unfilled_placeholder(tmp_path: Path):
     (tmp_path / "job.yaml").write_text(
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata:\n  name: {{ .Release.Name }}\n"
     )

@@ -31,7 +31,7 @@ def problems(*documents: Any) -> list[tuple[str, str, str]]:
         (9, (2, None), "ET2003", "worker.replicas 9 is above elasticPolicy.minReplicas 2"),
     ],
 )
-def test_bounds_of_a_pytorch_job_are_those_of_its_elastic_policy(
+def test_bounds_messages_of_a_pytorchjob_name_its_elastic_policy(
     replicas: int, elastic: tuple[int | None, int | None], code: str, message: str
 ) -> None:
     named = zip(("minReplicas", "maxReplicas"), elastic, strict=True)
@@ -71,7 +71,7 @@ def test_bound_that_is_missing_is_named_with_the_value_to_add(written: str, scal
     assert not [problem for problem in problems(*documents) if problem[0] in codes]
 
 
-def test_bounds_of_a_training_job_are_beside_its_replicas() -> None:
+def test_bounds_messages_of_a_trainingjob_name_its_replicas() -> None:
     job = training_job(replicas=3)
     worker(job)["maxReplicas"] = 2
     assert ("ET2003", "worker.replicas 3 is above maxReplicas 2") in [
@@ -79,7 +79,7 @@ def test_bounds_of_a_training_job_are_beside_its_replicas() -> None:
     ]
 
 
-def test_a_time_to_live_is_told_of_for_git_and_for_the_watcher() -> None:
+def test_ttl_warning_explains_both_git_sync_and_the_watcher() -> None:
     job = kubeflow_job("PyTorchJob", {"Worker": 2}, runPolicy={"ttlSecondsAfterFinished": 60})
     [(_, said, hint)] = [one for one in problems(job) if one[0] == "ET2041"]
     assert said.startswith(
@@ -168,7 +168,7 @@ def too_long(job: Any) -> list[tuple[str, str]]:
     return [(said, hint) for code, said, hint in problems(job) if code == "ET2051"]
 
 
-def test_a_list_of_all_replicas_that_linux_does_not_take_is_told_of() -> None:
+def test_replica_list_too_long_for_linux_is_reported() -> None:
     name, namespace = "a-job-with-a-name-of-some-fifty-characters-in-all", "n" * 63
     job = kubeflow_job("TFJob", {"Worker": 1000})
     job["metadata"] = {"name": name, "namespace": namespace}
@@ -215,7 +215,7 @@ def autoscaler(**target: str) -> dict[str, Any]:
     }
 
 
-def test_an_autoscaler_of_a_compiled_job_is_told_to_go() -> None:
+def test_autoscaler_of_a_compiled_job_is_reported_with_the_scale_command() -> None:
     job = kubeflow_job("PyTorchJob", {"Worker": 2})
     target = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "mnist"}
     [(said, hint)] = [one[1:] for one in problems(job, autoscaler(**target)) if one[0] == "ET4014"]

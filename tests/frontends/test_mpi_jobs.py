@@ -82,7 +82,7 @@ def test_a_suspended_plain_launcher_is_not_there() -> None:
     assert {kind for kind, _ in rendered} == {"Service", "ConfigMap"}
 
 
-def test_the_ssh_port_may_be_told() -> None:
+def test_ssh_port_annotation_sets_the_port_everywhere() -> None:
     rendered = objects(annotated(mpi_job(), ssh_port="2222"))
     assert "set -- -p 2222" in data(rendered)["worker.sh"]
     assert "\nport=2222\n" in data(rendered)["wait-for-workers.sh"]
@@ -180,7 +180,7 @@ def test_a_run_renames_pods_and_hosts_keep_their_names(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", [V1, V2])
-def test_how_services_are_laid_out_is_the_kinds_own(version: str) -> None:
+def test_service_layout_depends_on_the_version_and_not_on_the_setting(version: str) -> None:
     rendered = objects(mpi_job(version))
     shared = objects(mpi_job(version), settings=Settings(services="shared"))
     for key in rendered.keys() | shared.keys():
@@ -206,7 +206,7 @@ def test_two_jobs_of_one_name_in_two_namespaces_share_nothing(version: str) -> N
 
 
 @pytest.mark.parametrize("version", [V1, V2])
-def test_a_namespace_that_nobody_names_is_assumed_and_told(version: str) -> None:
+def test_missing_namespace_is_assumed_with_a_warning(version: str) -> None:
     job = mpi_job(version)
     del job["metadata"]["namespace"]
     assert warnings(job) == ["ET2043"]
@@ -266,7 +266,7 @@ def test_slots_per_host_of_the_command_wins(
 
 
 @pytest.mark.parametrize("version", [V1, V2])
-def test_finalizers_are_left_out_as_with_the_operators_and_told(version: str) -> None:
+def test_finalizers_are_omitted_with_a_warning_like_in_the_operators(version: str) -> None:
     job = mpi_job(version)
     role(job, "Worker")["template"]["metadata"] = {"finalizers": ["example.com/keep"]}
     assert warnings(job) == ["ET2041"]
@@ -281,7 +281,9 @@ def test_a_host_name_of_the_template_stays_where_the_operator_leaves_it() -> Non
 
 
 @pytest.mark.parametrize(("policy", "noted"), [("OnFailure", []), ("Never", ["ET2042"])])
-def test_a_launchers_own_default_policy_is_known(policy: str, noted: list[str]) -> None:
+def test_restart_policy_of_the_launcher_warns_only_if_it_is_overridden(
+    policy: str, noted: list[str]
+) -> None:
     job = mpi_job()
     role(job, "Launcher")["template"]["spec"]["restartPolicy"] = policy
     assert warnings(job) == noted

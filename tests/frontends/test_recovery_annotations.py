@@ -79,7 +79,7 @@ def test_on_what_is_no_job_it_has_no_effect() -> None:
     assert warnings(training_job(), intent).count(codes.NO_EFFECT) == 2
 
 
-def test_a_misspelt_one_is_told_with_what_was_meant() -> None:
+def test_misspelt_annotation_is_reported_with_the_likely_name() -> None:
     document = kubeflow_job("TFJob", {"Worker": 1})
     document["metadata"]["annotations"] = {"etcompile.dev/avoid-node": "2"}
     [problem] = [d for d in compiled(document).diagnostics if d.code == codes.NO_EFFECT]

@@ -124,7 +124,7 @@ def test_e3_a_gang_has_one_scheduler(gang: str) -> None:
 
 
 @pytest.mark.parametrize("gang", ALL)
-def test_e3_different_priorities_are_an_error_for_kubernetes_own_gangs_only(gang: str) -> None:
+def test_e3_different_priorities_are_an_error_only_for_native_gangs(gang: str) -> None:
     value = job()
     value["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["priorityClassName"] = "other"
     reported = codes(gang, value)
@@ -142,7 +142,7 @@ def test_e3_a_scheduler_that_all_templates_name_is_the_one() -> None:
 
 
 @pytest.mark.parametrize("gang", ALL)
-def test_e4_a_container_that_says_not_what_it_needs_is_told_of(gang: str) -> None:
+def test_e4_container_without_resource_requests_is_an_error(gang: str) -> None:
     value = job()
     [main] = value["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     main["resources"] = {"limits": {"cpu": "1"}}
@@ -152,13 +152,13 @@ def test_e4_a_container_that_says_not_what_it_needs_is_told_of(gang: str) -> Non
 
 
 @pytest.mark.parametrize("gang", ["volcano", "yunikorn", "kueue"])
-def test_e5_pods_of_a_role_are_alike(gang: str) -> None:
+def test_e5_pods_of_a_role_that_differ_are_an_error(gang: str) -> None:
     more = {"containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "2"}}}]}
     overlay = patch({"kind": "Pod", "name": "*-worker-1"}, spec=more)
     assert "ET2084" in codes(gang, overlay=overlay)
 
 
-def test_e6_kueue_wants_pods_with_names_of_their_own() -> None:
+def test_e6_kueue_without_unique_pod_names_is_an_error() -> None:
     assert "ET2085" in codes("kueue", run=None)
 
 
@@ -269,7 +269,7 @@ def test_e11_kpt_creates_no_launcher_after_its_workers() -> None:
 
 
 @pytest.mark.parametrize("gang", ["coscheduling", "native", "koordinator"])
-def test_e12_who_leads_is_among_those_that_are_taken_first(gang: str) -> None:
+def test_e12_leader_outside_the_minimum_members_is_an_error(gang: str) -> None:
     roles = {name: replicas("TFJob", 2, resources=RESOURCES) for name in ("PS", "Worker")}
     value = kubeflow_job("TFJob", roles, runPolicy={"schedulingPolicy": {"minAvailable": 2}})
     [(code, message)] = problems(gang, value)
@@ -316,7 +316,7 @@ UNUSED = {
 
 
 @pytest.mark.parametrize("gang", UNUSED)
-def test_w2_a_field_that_a_scheduler_cannot_use_is_told_of(gang: str) -> None:
+def test_w2_field_that_a_scheduler_cannot_use_is_a_warning(gang: str) -> None:
     policy = copy.deepcopy(EVERYTHING)
     if gang != "yunikorn":
         policy["queue"] = "q"
@@ -325,7 +325,7 @@ def test_w2_a_field_that_a_scheduler_cannot_use_is_told_of(gang: str) -> None:
     assert {message.partition(" has no effect")[0] for _, message in reported} == UNUSED[gang]
 
 
-def test_w2_without_a_scheduler_all_of_it_is_told_of_once() -> None:
+def test_w2_gang_settings_without_a_scheduler_are_one_warning() -> None:
     assert codes("none", job(**EVERYTHING)) == ["ET2041"]
     value = training_job()
     value["metadata"]["annotations"] = {"etcompile.dev/gang-queue": "q"}

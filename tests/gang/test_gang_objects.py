@@ -73,7 +73,7 @@ def marks(value: Any, *domains: str) -> dict[str, str]:
     return {k: v for k, v in all_marks.items() if k.partition("/")[0] in domains}
 
 
-def test_volcano_is_told_of_each_role() -> None:
+def test_volcano_pod_group_lists_each_role() -> None:
     compilation = ganged("volcano", worked("volcano", timeout="600"))
     value = group(compilation)
     assert value["apiVersion"] == "scheduling.volcano.sh/v1beta1"
@@ -103,7 +103,7 @@ def test_volcano_is_told_of_each_role() -> None:
     assert priority == sorted(priority, reverse=True)
 
 
-def test_coscheduling_is_told_of_all_pods_together() -> None:
+def test_coscheduling_pod_group_covers_all_pods_together() -> None:
     compilation = ganged("coscheduling", worked("coscheduling", timeout="600"))
     value = group(compilation)
     assert value["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
@@ -167,7 +167,9 @@ def test_kueue_gets_the_topology_of_a_job_on_each_pod_of_the_group() -> None:
         ("1.37", "scheduling.k8s.io/v1beta1", "PodGroup"),
     ],
 )
-def test_kubernetes_itself_is_told_as_its_version_wants(version: str, api: str, kind: str) -> None:
+def test_native_gang_has_the_form_of_its_kubernetes_version(
+    version: str, api: str, kind: str
+) -> None:
     compilation = ganged("native", kubernetes_version=version)
     value, spec = group(compilation), pod(compilation, "worker-3")["spec"]
     assert (value["apiVersion"], value["kind"]) == (api, kind)
@@ -237,7 +239,7 @@ def test_a_gang_is_placed_by_a_label_of_nodes_or_the_label_is_reported(
         assert notes["kueue.x-k8s.io/podset-required-topology"] == label
 
 
-def test_yunikorn_is_told_all_by_each_pod() -> None:
+def test_yunikorn_annotations_are_complete_on_each_pod() -> None:
     compilation = ganged("yunikorn", worked("yunikorn", timeout="600"))
     members = {name: pod(compilation, name) for name in ("launcher", "worker-0", "worker-3")}
     notes = {name: marks(value, "yunikorn.apache.org") for name, value in members.items()}
@@ -261,7 +263,7 @@ def test_yunikorn_starts_pods_as_they_fit_only_for_who_says_so() -> None:
     assert text == "gangSchedulingStyle=Soft"
 
 
-def test_kai_is_told_of_each_role() -> None:
+def test_kai_pod_group_has_a_subgroup_per_role() -> None:
     compilation = ganged("kai")
     assert group(compilation)["spec"] == {
         "queue": "research",

@@ -127,7 +127,7 @@ def group(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("gang", "kind"), EVERY)
-def test_a_scheduler_that_all_templates_name_is_replaced_or_told_of(gang: str, kind: str) -> None:
+def test_scheduler_named_by_all_templates_is_replaced_or_reported(gang: str, kind: str) -> None:
     value = job(kind)
     for template in templates(value):
         template["spec"]["schedulerName"] = "my-scheduler"
@@ -180,14 +180,14 @@ def test_a_name_that_the_settings_give_the_scheduler_is_the_right_one(gang: str,
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEDULERS.values() if name])
-def test_kueue_is_told_of_a_scheduler_that_takes_its_pods_one_by_one(name: str) -> None:
+def test_scheduler_that_binds_pods_one_by_one_is_reported_with_kueue(name: str) -> None:
     value = job("TFJob")
     for template in templates(value):
         template["spec"]["schedulerName"] = name
     assert name in messages(value, "kueue")["ET2101"]
 
 
-def test_what_a_template_names_is_told_at_its_line(tmp_path: Path) -> None:
+def test_scheduler_of_a_template_is_reported_at_its_line(tmp_path: Path) -> None:
     value = job("TFJob")
     for template in templates(value):
         template["spec"]["schedulerName"] = "mine"
@@ -296,7 +296,7 @@ def queue(gang: str, name: str = "research") -> str:
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
-def test_a_schedulers_own_key_on_the_job_names_the_queue(gang: str, kind: str) -> None:
+def test_scheduler_specific_key_on_the_job_sets_the_queue(gang: str, kind: str) -> None:
     field, key = QUEUES[gang]
     value = job(kind, **{field: {key: queue(gang)}})
     assert in_queue(rendered(value, gang), gang) == {queue(gang)}
@@ -304,7 +304,7 @@ def test_a_schedulers_own_key_on_the_job_names_the_queue(gang: str, kind: str) -
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
-def test_a_schedulers_own_key_on_the_templates_names_the_queue(gang: str, kind: str) -> None:
+def test_scheduler_specific_key_on_the_templates_sets_the_queue(gang: str, kind: str) -> None:
     field, key = QUEUES[gang]
     value = job(kind)
     for template in templates(value):
@@ -313,7 +313,7 @@ def test_a_schedulers_own_key_on_the_templates_names_the_queue(gang: str, kind: 
 
 
 @pytest.mark.parametrize("gang", QUEUES)
-def test_the_job_counts_before_its_templates_and_the_difference_is_told(gang: str) -> None:
+def test_queue_of_the_job_overrides_its_templates_with_a_warning(gang: str) -> None:
     field, key = QUEUES[gang]
     value = job("PyTorchJob", **{field: {key: queue(gang)}})
     templates(value)[1]["metadata"] = {field: {key: queue(gang, "other")}}
@@ -334,14 +334,14 @@ def test_the_policy_counts_before_the_annotation_of_volcano_only(gang: str) -> N
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
-def test_without_a_gang_scheduler_a_queue_of_the_job_is_told_of(gang: str, kind: str) -> None:
+def test_queue_of_the_job_without_a_gang_scheduler_is_reported(gang: str, kind: str) -> None:
     field, key = QUEUES[gang]
     message = messages(job(kind, **{field: {key: "research"}}), "none")["ET2041"]
     assert key in message
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
-def test_without_a_gang_scheduler_a_queue_of_templates_is_told_of(gang: str, kind: str) -> None:
+def test_queue_of_templates_without_a_gang_scheduler_is_reported(gang: str, kind: str) -> None:
     field, key = QUEUES[gang]
     value = job(kind)
     for template in templates(value):
@@ -351,7 +351,7 @@ def test_without_a_gang_scheduler_a_queue_of_templates_is_told_of(gang: str, kin
 
 
 @pytest.mark.parametrize(("gang", "alone"), [("volcano", True), ("kai", True), ("yunikorn", False)])
-def test_pods_that_a_scheduler_takes_one_by_one_are_told_of(gang: str, alone: bool) -> None:
+def test_pods_that_a_scheduler_binds_one_by_one_are_reported(gang: str, alone: bool) -> None:
     field, key = QUEUES[gang]
     value = job("PyTorchJob")
     for template in templates(value):
@@ -364,12 +364,12 @@ def test_pods_that_a_scheduler_takes_one_by_one_are_told_of(gang: str, alone: bo
 @pytest.mark.parametrize(
     ("gang", "other"), [pair for pair in itertools.product(SCHEDULERS, QUEUES) if len({*pair}) > 1]
 )
-def test_a_queue_of_another_scheduler_is_told_of(gang: str, other: str) -> None:
+def test_queue_of_another_scheduler_is_reported(gang: str, other: str) -> None:
     field, key = QUEUES[other]
     assert key in messages(job("PyTorchJob", **{field: {key: "research"}}), gang)["ET2092"]
 
 
-def test_an_annotation_that_yunikorn_reads_from_pods_only_is_told_of() -> None:
+def test_job_annotation_that_yunikorn_reads_only_from_pods_is_reported() -> None:
     notes = {"yunikorn.apache.org/user.info": "{}"}
     message = messages(job("TFJob", annotations=notes), "yunikorn")["ET2041"]
     assert "YuniKorn reads it from Pods only" in message
@@ -451,7 +451,7 @@ def test_kueue_gets_parameters_of_provisioning_requests_from_the_job() -> None:
     assert messages(value, "kueue") == {}
 
 
-def test_kai_takes_from_the_job_what_its_own_grouper_takes() -> None:
+def test_kai_pod_group_copies_the_job_metadata_its_podgrouper_reads() -> None:
     labels = {
         "kai.scheduler/queue": "research",
         "kai.scheduler/preemptibility": "non-preemptible",
@@ -475,9 +475,7 @@ def test_kai_takes_from_the_job_what_its_own_grouper_takes() -> None:
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(SCHEDULERS, SEVERAL_ROLES))
-def test_different_priorities_are_refused_by_kubernetes_own_gangs_only(
-    gang: str, kind: str
-) -> None:
+def test_different_priorities_are_refused_only_by_native_gangs(gang: str, kind: str) -> None:
     value = job(kind)
     first, *others = templates(value)
     first["spec"]["priorityClassName"] = "urgent"
@@ -549,7 +547,9 @@ def test_volcano_orders_pods_of_different_priorities_by_these(kind: str) -> None
         ("koordinator", "labels", "pod-group.scheduling.sigs.k8s.io"),
     ],
 )
-def test_marks_of_another_gang_are_replaced_and_told_of(gang: str, field: str, key: str) -> None:
+def test_gang_metadata_of_another_gang_is_replaced_and_reported(
+    gang: str, field: str, key: str
+) -> None:
     value = job("MPIJob v2beta1")
     templates(value)[1]["metadata"] = {field: {key: "mine"}}
     message = messages(value, gang)["ET2105"]
@@ -558,7 +558,7 @@ def test_marks_of_another_gang_are_replaced_and_told_of(gang: str, field: str, k
     assert {pod["metadata"][field][key] for pod in pods(rendered(value, gang))} == {"mnist-r1"}
 
 
-def test_kai_is_not_told_of_a_preemptibility_that_it_does_not_know() -> None:
+def test_unknown_kai_preemptibility_is_omitted_and_reported() -> None:
     value = job("TFJob", labels={"kai.scheduler/preemptibility": "maybe"})
     assert "preemptibility" not in group(rendered(value, "kai"))["spec"]
     assert "preemptible or non-preemptible" in messages(value, "kai")["ET2092"]
@@ -568,7 +568,7 @@ def test_kai_is_not_told_of_a_preemptibility_that_it_does_not_know() -> None:
 
 
 @pytest.mark.parametrize(("gang", "kind"), EVERY)
-def test_a_pod_that_is_made_again_is_the_same_member(gang: str, kind: str) -> None:
+def test_recreated_pod_is_the_same_gang_member(gang: str, kind: str) -> None:
     field, key = QUEUES.get(gang, ("labels", "example.com/none"))
     value = job(kind, annotations=GANG_ANNOTATIONS.get(gang, {}))
     value["metadata"].setdefault(field, {})[key] = queue(gang)
@@ -608,14 +608,14 @@ def overlaid(folder: Path, gang: str, patch: str) -> dict[str, tuple[str, int]]:
 
 
 @pytest.mark.parametrize("gang", [gang for gang in SCHEDULERS if gang != "kueue"])
-def test_a_scheduler_that_an_overlay_names_is_told_of_in_the_overlay(
-    tmp_path: Path, gang: str
-) -> None:
+def test_scheduler_of_an_overlay_is_reported_at_the_overlay(tmp_path: Path, gang: str) -> None:
     reported = overlaid(tmp_path, gang, "{spec: {schedulerName: mine}}")
     assert reported["ET2101"] == ("overlay.yaml", 5)
 
 
 @pytest.mark.parametrize(("gang", "code"), [("none", "ET2041"), ("volcano", "ET2092")])
-def test_a_queue_that_an_overlay_names_is_told_of(tmp_path: Path, gang: str, code: str) -> None:
+def test_queue_of_an_overlay_is_reported_at_the_overlay(
+    tmp_path: Path, gang: str, code: str
+) -> None:
     reported = overlaid(tmp_path, gang, "{metadata: {labels: {kai.scheduler/queue: a}}}")
     assert reported[code] == ("overlay.yaml", 5)

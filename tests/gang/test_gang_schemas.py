@@ -58,7 +58,7 @@ def test_every_example_with_every_scheduler_passes_their_schemas(example: Path, 
 
 
 @pytest.mark.parametrize("version", VERSIONS["native"])
-def test_kubernetes_own_schema_takes_its_own_gangs(version: str) -> None:
+def test_native_gang_objects_match_the_kubernetes_schema(version: str) -> None:
     objects = compiled(EXAMPLES[0], "native", version).objects
     for kind in ("Pod", "Workload" if version == "1.35" else "PodGroup"):
         value = next(value for value in objects if value["kind"] == kind)

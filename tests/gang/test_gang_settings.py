@@ -41,7 +41,7 @@ def test_an_overlay_chooses_for_an_environment() -> None:
     assert schedulers(overlays=(named,)) == {"mine"}
 
 
-def test_a_setting_that_is_given_wins_over_an_overlay() -> None:
+def test_explicit_gang_setting_overrides_an_overlay() -> None:
     options = {"overlays": (overlay(gang="volcano"),), "explicit": frozenset({"gang"})}
     assert schedulers(settings=Settings(gang="kai"), **options) == {"kai-scheduler"}
     assert schedulers(settings=Settings(), **options) == {None}

@@ -42,7 +42,7 @@ def test_with_kueue_it_names_the_queue(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", JOBS)
-def test_a_pod_that_is_made_again_is_in_the_same_queue(kind: str) -> None:
+def test_recreated_pod_is_in_the_same_queue(kind: str) -> None:
     from etcompile import backend
 
     compilation = compiled(labelled(kind), settings=Settings(gang="kueue", run="r1"))
@@ -64,7 +64,7 @@ def test_a_queue_that_the_job_names_for_any_scheduler_counts_first() -> None:
 
 
 @pytest.mark.parametrize("kind", JOBS)
-def test_without_a_gang_scheduler_it_is_told_to_have_no_effect(kind: str) -> None:
+def test_queue_label_without_a_gang_scheduler_is_reported_as_no_effect(kind: str) -> None:
     reported = messages(labelled(kind), "none")
     # The Pod of DLRover's master has all labels of its job, so that Kueue sees this one Pod.
     assert set(reported) - {"ET2093"} == {"ET2041"}
@@ -73,7 +73,7 @@ def test_without_a_gang_scheduler_it_is_told_to_have_no_effect(kind: str) -> Non
 
 
 @pytest.mark.parametrize("gang", ["volcano", "coscheduling", "native", "koordinator", "kai"])
-def test_with_another_scheduler_it_is_told_to_have_no_effect(gang: str) -> None:
+def test_queue_label_with_another_scheduler_is_reported_as_no_effect(gang: str) -> None:
     reported = messages(labelled("PyTorchJob"), gang)
     assert list(reported) == ["ET2092"]
     assert "only Kueue has LocalQueues" in reported["ET2092"]

@@ -270,5 +270,7 @@ def outcomes(places: Callable[..., dict[str, Place]]) -> Iterator[dict[str, Futu
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_beside_the_watcher(outcomes: dict[str, Future[None]], name: str) -> None:
+def test_gitops_tool_works_together_with_the_watcher(
+    outcomes: dict[str, Future[None]], name: str
+) -> None:
     outcomes[name].result()

@@ -123,6 +123,6 @@ def _ends_while(nodes: Nodes, wanted: bool) -> Callable[[], None]:
     return timer.join
 
 
-def test_the_blocks_of_the_page_are_found() -> None:
+def test_page_contains_the_tutorial_commands() -> None:
     on_page: list[Block] = blocks(PAGE.read_text("utf-8"))
     assert any("kubectl apply -f argocd/application.yaml" in block.text for block in on_page)

@@ -10,7 +10,7 @@
 | no selector by `app.kubernetes.io/instance` | `test_nothing_is_selected_by_a_label_of_argo_cd` |
 | a scale-out touches added objects and host lists only | `test_a_scale_out_adds_and_...` |
 | ids of ApplySets as kubectl computes them | `test_the_id_of_an_applyset_is_kubectls` |
-| no field manager begins with `kubectl` | `test_no_field_manager_is_taken_for_kubectl...` |
+| no field manager begins with `kubectl` | `test_no_field_manager_...` |
 | rendering again gives the same bytes | `test_rendering_again_changes_no_byte` |
 | an immutable change is caught against the output | `test_a_change_that_pods_refuse_is_...` |
 | no private key | `test_no_private_key_leaves`, `test_a_private_key_anywhere_in_a_job_is_refused` |
@@ -135,7 +135,7 @@ def test_nothing_is_in_a_wave_above_the_pods(profiles, means) -> None:
         assert max(waves)[0] == max(pods), example
 
 
-def test_nothing_is_in_a_wave_above_the_pods_of_the_users_own() -> None:
+def test_user_object_in_a_wave_after_the_pods_is_reported() -> None:
     config_map = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -317,7 +317,7 @@ def test_the_id_of_an_applyset_is_kubectls(parent: ObjectRef, id_: str) -> None:
     assert len(id_) == 55
 
 
-def test_no_field_manager_is_taken_for_kubectl() -> None:
+def test_no_field_manager_constant_starts_like_kubectl() -> None:
     """Flux takes over what any manager owns whose name begins so, and so would undo our writes."""
     names, said = set(), set()
     for path in sorted((ROOT / "etcompile").rglob("*.py")):
@@ -337,7 +337,9 @@ def test_no_field_manager_is_taken_for_kubectl() -> None:
     assert said <= {"MANAGER", "WATCHER"} | passed_on, "each write names a manager of these"
 
 
-def test_no_field_manager_is_taken_for_kubectl_live(control_plane, namespace, tmp_path) -> None:
+def test_no_field_manager_on_the_server_starts_like_kubectl(
+    control_plane, namespace, tmp_path
+) -> None:
     """As a real API server has recorded who wrote what."""
     job = training_job()
     job["metadata"]["annotations"] = {"job-supervisor.kube-ai.io/job-suspended": "true"}

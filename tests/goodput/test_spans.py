@@ -90,7 +90,7 @@ def test_spans(value: dict[str, Any], expected: list[tuple[float, float | None]]
     assert minutes(spans_of(value)) == expected
 
 
-def test_earlier_spans_of_a_command_are_known_to_those_who_saw_them() -> None:
+def test_spans_of_a_command_accumulate_over_observations() -> None:
     spans: tuple[Span, ...] = ()
     for ready, since in ((True, 1), (False, 5), (True, 6), (False, 9), (False, 9), (True, 12)):
         seen = pod(running(at(1)), supervised=True, ready=ready, since=at(since))

@@ -74,7 +74,7 @@ def test_nothing_is_in_training_before_the_run_began() -> None:
     assert advanced(None, RunRecord("run"), [(0.0, 10.0)], 10.0) is None
 
 
-def test_a_suspended_run_stands_still_and_begins_anew() -> None:
+def test_suspended_run_pauses_and_starts_a_new_timeline_on_resume() -> None:
     timeline = known(RECORD, (1000.0, 1500.0))
     suspended = RunRecord("run", "Suspended")
     for now in (1600.0, 5000.0):

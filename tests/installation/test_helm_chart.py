@@ -323,7 +323,7 @@ def test_what_cannot_be_changed_stays_on_an_upgrade(helm: Path, tmp_path: Path) 
 # ---- clusters ------------------------------------------------------------------------------------
 
 
-def test_a_cluster_that_has_no_such_policies_is_told_of(helm: Path) -> None:
+def test_cluster_without_admission_policies_requires_policy_create_false(helm: Path) -> None:
     old = ("--kube-version", "1.29.3")
     done = templated(helm, {}, *old, namespace="nlp")
     assert done.returncode == 1

@@ -338,7 +338,7 @@ def test_a_release_is_installed_changed_and_removed(
     assert releases.objects(release, namespace, other) == {}
 
 
-def test_releases_stand_beside_each_other(
+def test_uninstalling_one_release_does_not_affect_the_others(
     releases: Releases, control_plane, namespace: str
 ) -> None:
     other = control_plane.namespace()
@@ -392,7 +392,7 @@ def test_what_is_said_after_an_installation(
     assert "trusts everyone who can write ConfigMaps" in said
 
 
-def test_the_watcher_of_a_release_runs_as_it_is_told(
+def test_watcher_of_a_release_runs_with_its_deployment_arguments(
     releases: Releases, control_plane, namespace: str
 ) -> None:
     """The program, with the arguments of the Deployment and the ServiceAccount's rights."""

@@ -86,7 +86,7 @@ def flux() -> list[dict[str, Any]]:
     return [*yaml.safe_load_all(blocks()["Flux"])]
 
 
-def test_argo_cd_and_flux_are_told_of_the_chart_that_is_published() -> None:
+def test_argo_cd_and_flux_examples_name_the_published_chart() -> None:
     release = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
     [registry] = yaml.safe_load(release)["jobs"]["chart"]["env"].values()
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))

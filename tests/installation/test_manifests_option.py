@@ -55,7 +55,7 @@ def test_manifests_begin_with_the_policy_unless_it_is_left_out():
     assert not [kind for kind in kinds if kind.startswith("Validating")]
 
 
-def test_manifests_for_all_namespaces_include_a_namespace_of_their_own():
+def test_manifests_for_all_namespaces_include_a_separate_namespace():
     objects = written("--all-namespaces", "--image", "here/etcompile:1")
     kinds = [value["kind"] for value in objects]
     assert kinds[0] == "Namespace"

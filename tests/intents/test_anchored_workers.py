@@ -25,7 +25,7 @@ def problems(**what: Any) -> list[etcompile.Diagnostic]:
     return [one for one in diagnostics if one.severity is etcompile.Severity.ERROR]
 
 
-def test_the_names_that_can_go_are_told_and_can_go() -> None:
+def test_hint_names_the_workers_that_scale_in_can_remove() -> None:
     (problem,) = problems(podNames=["mnist-worker-0"])
     names = ["mnist-worker-1", "mnist-worker-2", "mnist-worker-3"]
     assert (problem.code, problem.hint) == (
@@ -35,7 +35,7 @@ def test_the_names_that_can_go_are_told_and_can_go() -> None:
     assert problems(podNames=names) == []
 
 
-def test_the_number_that_can_go_is_told_and_can_go() -> None:
+def test_hint_names_the_count_that_scale_in_can_remove() -> None:
     (problem,) = problems(count=4)
     assert (problem.code, problem.hint) == ("ET3012", "remove at most 3")
     assert problems(count=3) == []

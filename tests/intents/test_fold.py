@@ -27,7 +27,7 @@ def test_scale_in_by_count_takes_the_highest_indexes() -> None:
     assert pods(result) == ["mnist-worker-0", "mnist-worker-1"]
 
 
-def test_scale_in_by_names_takes_exactly_those() -> None:
+def test_scale_in_by_names_removes_exactly_the_named_pods() -> None:
     result = compiled(training_job(replicas=3), scale_in("slow", ["mnist-worker-1"]))
     assert pods(result) == ["mnist-worker-0", "mnist-worker-2"]
 
@@ -91,7 +91,7 @@ def test_sequence_decides_whatever_the_order_of_the_files() -> None:
         assert pods(compiled(*order)) == ["mnist-worker-1", "mnist-worker-2", "mnist-worker-3"]
 
 
-def test_received_intents_come_before_numbered_ones_and_those_before_the_rest() -> None:
+def test_received_intents_precede_numbered_ones_which_precede_the_rest() -> None:
     last = scale_in("last", ["mnist-worker-3"])
     middle = numbered(scale_out("middle", 1), "1")
     first = received(scale_out("first", 1), "2026-01-01T00:00:00Z")
@@ -144,7 +144,7 @@ def test_no_namespace_means_default_on_both_sides() -> None:
     assert len(pods(compiled(job, scale_out("a", 1)))) == 3
 
 
-def test_unknown_pod_names_are_refused_each_with_its_own_message() -> None:
+def test_each_unknown_pod_name_is_a_separate_error() -> None:
     intent = scale_in("a", ["mnist-worker-7", "mnist-worker-1", "other"])
     assert errors(training_job(replicas=4), intent) == ["ET3002", "ET3002"]
 
@@ -186,7 +186,7 @@ def test_a_name_that_no_label_can_hold_is_refused() -> None:
     assert errors(training_job(), scale_out("n" * 64, 1)) == ["ET3011"]
 
 
-def test_every_refused_intent_of_a_run_is_told() -> None:
+def test_every_refused_intent_of_a_run_is_reported() -> None:
     job = training_job()
     worker(job)["maxReplicas"] = 2
     wrong = [scale_out("a", 1), scale_in("b", ["nobody"]), scale_in("c", 9)]

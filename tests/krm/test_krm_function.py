@@ -82,7 +82,7 @@ def test_json_is_read_too():
     assert len(output["items"]) > 5
 
 
-def test_notes_of_the_pipeline_do_not_change_what_is_made():
+def test_pipeline_annotations_do_not_change_the_objects():
     notes = {
         "config.kubernetes.io/index": "3",
         "internal.config.kubernetes.io/index": "3",

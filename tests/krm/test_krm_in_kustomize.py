@@ -41,7 +41,7 @@ def test_a_generator_keeps_the_order_in_which_objects_are_applied(folder):
     assert folder.built() == list(compilation.objects)
 
 
-def test_a_job_can_be_its_own_generator(folder, normal):
+def test_job_with_a_function_annotation_is_a_kustomize_generator(folder, normal):
     job = training_job("bert")
     wanted = rendered([job], settings=etcompile.Settings(profiles=("argocd",)))
     function = folder.function.replace('"krm"', '"krm", "--profile", "argocd"')

@@ -493,7 +493,7 @@ def test_a_proxy_gets_its_user_and_password_decoded(by_kubectl, written, api, pr
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("status", [407, 403, 503])
-def test_a_refusal_of_the_proxy_is_reported_as_its_own(
+def test_refusal_of_the_proxy_is_reported_as_from_the_proxy(
     by_kubectl, written, api, plain, proxy, scheme, status
 ):
     proxy.refusal = status

@@ -116,21 +116,21 @@ print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "s
 """
 
 
-def test_a_plugin_is_asked_once_while_its_token_is_good(written, plugin, tmp_path):
+def test_plugin_runs_once_while_its_token_is_valid(written, plugin, tmp_path):
     user = {"exec": plugin(TELL + PRINT, env=[{"name": "TOKEN", "value": "admin-token"}])}
     with connect(kubeconfig=written(user)) as cluster:
         assert [whoami(cluster) for _ in range(3)] == ["admin"] * 3
     assert (tmp_path / "plugin.count").read_text() == "1"
 
 
-def test_a_plugin_is_asked_again_when_its_token_has_expired(written, plugin, tmp_path):
+def test_plugin_runs_again_when_its_token_has_expired(written, plugin, tmp_path):
     expiring = 'status["expirationTimestamp"] = "2020-01-01T00:00:00Z"'
     with connect(kubeconfig=written({"exec": plugin(TELL + expiring + PRINT)})) as cluster:
         assert [whoami(cluster) for _ in range(3)] == ["nobody"] * 3
     assert int((tmp_path / "plugin.count").read_text()) >= 3
 
 
-def test_a_plugin_is_asked_again_after_a_401(written, plugin, tmp_path):
+def test_plugin_runs_again_after_a_401(written, plugin, tmp_path):
     second = 'status["token"] = "stale" if count.read_text() == "1" else "admin-token"'
     with connect(kubeconfig=written({"exec": plugin(TELL + second + PRINT)})) as cluster:
         assert whoami(cluster) == "admin"
@@ -147,7 +147,7 @@ status = {{"clientCertificateData": pathlib.Path({str(certificate)!r}).read_text
         assert whoami(cluster) == "dave"
 
 
-def test_a_plugin_is_told_about_the_cluster(written, plugin, control_plane):
+def test_plugin_receives_the_cluster_info(written, plugin, control_plane):
     checks = """
 cluster = info["spec"]["cluster"]
 assert cluster["server"] == os.environ["SERVER"], cluster

@@ -146,7 +146,7 @@ def test_a_refusal_is_not_repeated(faulty, proxy):
     assert proxy.count("PATCH") == 1
 
 
-def test_an_answer_that_is_late_is_asked_for_again(control_plane, proxy, namespace):
+def test_late_response_is_requested_again(control_plane, proxy, namespace):
     kubeconfig = control_plane.kubeconfig(token="admin-token", server=proxy.url)
     quick = Retries(attempts=3, first=0.02)
     with connect(kubeconfig=kubeconfig, namespace=namespace, timeout=0.5, retries=quick) as cluster:
@@ -199,7 +199,7 @@ def test_what_answers_is_no_api_server(faulty, proxy):
     assert caught.value.diagnostics[0].code == "ET8003"
 
 
-def test_a_list_that_was_forgotten_between_two_pages_is_asked_for_whole(faulty, proxy):
+def test_list_that_expired_between_two_pages_is_read_again_completely(faulty, proxy):
     resource = faulty.resource("v1", "ConfigMap")
     for number in range(5):
         faulty.create(config_map(f"c-{number}"))

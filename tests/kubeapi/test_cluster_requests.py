@@ -78,7 +78,7 @@ def test_what_else_a_name_may_hold_is_escaped(cluster, control_plane):
 
 
 @pytest.mark.parametrize("group", ["../../api/v1/namespaces", "a/b", "..", "Apps"])
-def test_what_is_no_group_is_not_served_and_not_asked_for(control_plane, group):
+def test_invalid_group_is_not_served_and_not_requested(control_plane, group):
     user = f"groups-{len(group)}"
     with connect(kubeconfig=control_plane.kubeconfig(user=user)) as cluster:
         assert cluster.served(group, "Pod") is None
@@ -88,7 +88,7 @@ def test_what_is_no_group_is_not_served_and_not_asked_for(control_plane, group):
     assert [e for e in control_plane.audit() if e["user"]["username"] == user] == []
 
 
-def test_a_group_is_asked_for_once_and_no_other_group_is(control_plane, namespace):
+def test_group_is_discovered_with_one_request(control_plane, namespace):
     with connect(kubeconfig=control_plane.kubeconfig(user="once"), namespace=namespace) as cluster:
         for _ in range(3):
             cluster.resource("batch/v1", "Job")
@@ -109,7 +109,7 @@ def test_a_kind_that_is_not_served_is_named(cluster, api_version, kind):
     assert f"does not serve {kind} of {api_version}" in str(caught.value)
 
 
-def test_a_kind_whose_definition_came_later_is_found(cluster, control_plane):
+def test_kind_whose_definition_is_created_later_is_discovered(cluster, control_plane):
     with pytest.raises(ClusterError):
         cluster.resource("tests.etcompile.dev/v1", "Gang")
     control_plane.ask(
@@ -370,7 +370,7 @@ def test_many_threads_share_a_connection_pool(cluster, config_maps):
         assert [*pool.map(work, range(200))] == [str(number) for number in range(200)]
 
 
-def test_what_is_not_kept_is_found_whatever_admission_adds():
+def test_dropped_fields_are_detected_despite_admission_changes():
     main = {"name": "main", "image": "a", "resizePolicy": [{"resourceName": "cpu"}]}
     sent = {"containers": [main], "hostNetwork": False, "volumes": [], "hostUsers": True}
     added = {"name": "sidecar", "image": "b"}

@@ -9,7 +9,7 @@ from etcompile.kubeapi.controller.work_queue import WorkQueue
 A, B = ("ml", "a"), ("ml", "b")
 
 
-def test_key_that_is_enqueued_often_is_taken_once():
+def test_key_enqueued_many_times_is_returned_once():
     queue = WorkQueue()
     for _ in range(100):
         queue.enqueue(A)
@@ -18,7 +18,7 @@ def test_key_that_is_enqueued_often_is_taken_once():
     assert [queue.take(), queue.take()] == [A, B]
 
 
-def test_key_that_is_enqueued_while_in_work_is_taken_again_afterwards():
+def test_key_enqueued_while_processed_is_returned_again_afterwards():
     queue = WorkQueue()
     queue.enqueue(A)
     assert queue.take() == A
@@ -29,7 +29,7 @@ def test_key_that_is_enqueued_while_in_work_is_taken_again_afterwards():
     assert queue.take() == A
 
 
-def test_delayed_key_is_taken_when_its_time_comes():
+def test_delayed_key_is_returned_after_its_delay():
     queue = WorkQueue()
     queue.enqueue(A)
     queue.take()

@@ -150,7 +150,7 @@ def written(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("document", OF_TODAY)
-def test_a_former_version_compiles_where_only_its_name_differs(document: dict[str, Any]) -> None:
+def test_older_api_version_compiles_if_only_its_name_differs(document: dict[str, Any]) -> None:
     result = etcompile.compile([document])
     assert result.ok
     assert "ET2113" in {one.code for one in result.diagnostics}
