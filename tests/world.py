@@ -219,7 +219,7 @@ class World:
         """The actions that patched Pods in this way, in order."""
         return [one for one in self.of(PatchPod) if one.what == what]
 
-    def told(self, reason: str) -> list[EmitEvent]:
+    def emitted(self, reason: str) -> list[EmitEvent]:
         return [one for one in self.events if one.reason == reason]
 
     # ---- what people, kubelets and tools do ----------------------------------------------------

@@ -153,7 +153,7 @@ def test_et_operator_21_lost_pod_with_restart_never_is_reported_once() -> None:
     world.delete(WORKER)
     for _ in range(10):
         world.wait(60)
-    assert len(world.told("PodLost")) == 1
+    assert len(world.emitted("PodLost")) == 1
 
 
 def test_et_operator_22_23_a_replacement_cannot_meet_the_pod_that_failed() -> None:
@@ -311,7 +311,7 @@ def test_et_operator_49_scaled_in_worker_is_no_longer_expected() -> None:
     world.restart_watcher()
     world.wait(600)
     assert "mnist-worker-2" not in world.pods
-    assert world.told("PodReplaced") == world.told("PodLost") == []
+    assert world.emitted("PodReplaced") == world.emitted("PodLost") == []
 
 
 @pytest.mark.parametrize("wish", [1, ["mnist-worker-4"]])

@@ -51,7 +51,7 @@ def test_epoch_is_recorded_and_no_pod_is_changed() -> None:
     assert world.record.restarts_in_a_row == 1
     assert world.record.epoch_reason == "worker-1 failed first: exit code 137"
     assert world.record.restarted_at == at
-    [event] = world.told("EpochBegins")
+    [event] = world.emitted("EpochBegins")
     assert event.warning
     assert event.message.startswith("worker-1 failed first: exit code 137: epoch 1 begins")
     assert uids(world) == before
@@ -73,13 +73,13 @@ def test_watcher_that_was_away_counts_each_epoch_once() -> None:
     world.restart_watcher()
     world.wait(20)
     assert (world.record.epoch, world.record.restarts) == (4, 4)
-    assert [event.message.split(": ")[2] for event in world.told("EpochBegins")] == [
+    assert [event.message.split(": ")[2] for event in world.emitted("EpochBegins")] == [
         f"epoch {epoch} begins in the existing Pods" for epoch in (1, 2, 3, 4)
     ]
     world.restart_watcher()
     world.wait(100)
     assert (world.record.epoch, world.record.restarts) == (4, 4)
-    assert len(world.told("EpochBegins")) == 4
+    assert len(world.emitted("EpochBegins")) == 4
 
 
 def test_epoch_is_read_from_termination_messages() -> None:
@@ -300,7 +300,7 @@ def test_launcher_reports_its_epochs() -> None:
     world.wait(15)
     assert (world.record.epoch, world.record.replaced) == (1, {"launcher": 1})
     assert world.record.epoch_reason == "mnist-launcher: launcher-0 failed first: exit code 1"
-    [event] = world.told("CommandRestarted")
+    [event] = world.emitted("CommandRestarted")
     assert event.pod == "mnist-launcher"
     assert uids(world) == before
     assert {one.name for one in world.reads("epochs")} == {"mnist-launcher"}

@@ -349,7 +349,7 @@ def test_run_succeeds_with_the_least_nodes_if_others_are_not_followed() -> None:
     world = World(torch())
     LOSSES["OOMKilled"](world, WORKER)
     world.settle()
-    assert "OOMKilled: no Pod replaces it" in world.told("PodLost")[0].message
+    assert "OOMKilled: no Pod replaces it" in world.emitted("PodLost")[0].message
     for name in (named(0), named(2), named(3)):
         world.succeed(name)
     world.settle()

@@ -384,7 +384,7 @@ def test_worker_created_before_its_config_map_changes_does_not_leave() -> None:
     world.wait(600)
     world.restart_watcher()
     world.wait(600)
-    assert world.told("WorkerLeaves") == []
+    assert world.emitted("WorkerLeaves") == []
     assert "mnist-worker-3" in world.pods
     world.get_ready("mnist-worker-3")
     rescaled(world, scale_out("more", 1))
@@ -392,7 +392,7 @@ def test_worker_created_before_its_config_map_changes_does_not_leave() -> None:
     assert world.listed[-1] == "mnist-worker-3"
     rescaled(world)
     world.wait(120)
-    assert len(world.told("WorkerLeaves")) == 1
+    assert len(world.emitted("WorkerLeaves")) == 1
     assert "mnist-worker-3" not in world.pods
 
 

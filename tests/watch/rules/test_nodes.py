@@ -49,7 +49,7 @@ def test_pod_of_a_silent_node_is_deleted_by_force_after_its_time() -> None:
     ]
     assert world.pods["mnist-worker-1"].uid != old
     assert world.pods["mnist-worker-1"].ready
-    [event] = world.told("PodReleased")
+    [event] = world.emitted("PodReleased")
     assert "node-of-mnist-worker-1 has not answered for 300 s" in event.message
     [failure] = world.failures
     assert (failure.pod, failure.reason) == ("mnist-worker-1", "NodeLost")
@@ -96,7 +96,7 @@ def test_pod_of_a_silent_node_stays_without_the_annotation() -> None:
     world.change("mnist-worker-1", deleting=True, due=world.now + 30, deletion_requested=world.now)
     world.wait(10_000, ready=False)
     assert not forced(world)
-    assert world.told("PodUnreachable")
+    assert world.emitted("PodUnreachable")
 
 
 def test_pods_of_an_ended_run_are_only_forced_while_terminating() -> None:
@@ -153,13 +153,13 @@ def test_node_that_failed_twice_is_avoided_afterwards() -> None:
     fails(world, "mnist-worker-2", "other")
     world.wait(30)
     assert avoided(world)[-1] == ("bad",)
-    [event] = world.told("NodeAvoided")
+    [event] = world.emitted("NodeAvoided")
     assert event.message.startswith("recreated Pods avoid the node bad: it caused at least")
     world.restart_watcher()
     fails(world, "mnist-worker-1", "other")
     world.wait(30)
     assert avoided(world)[-1] == ("bad", "other")
-    assert len(world.told("NodeAvoided")) == 2
+    assert len(world.emitted("NodeAvoided")) == 2
 
 
 def test_failures_of_different_replicas_on_a_node_count_together() -> None:
@@ -235,7 +235,7 @@ def test_pod_refused_by_its_preflight_is_recreated_on_another_node(phase: str) -
     assert world.pods["mnist-worker-1"].uid != old
     assert world.record.phase == "Running"
     assert set(avoided(world)) == {("bad",)}
-    [event] = world.told("NodeAvoided")
+    [event] = world.emitted("NodeAvoided")
     assert "a preflight check rejected it for a Pod of this run" in event.message
     [failure] = world.failures
     assert (failure.cause.name, failure.cause.blame) == ("PreflightNode", "node")

@@ -64,7 +64,7 @@ def test_all_pods_of_a_group_restart_when_one_ended_with_0_on_deletion() -> None
     assert sorted(world.pods) == names(0, 1, 2)
     assert before.isdisjoint(pod.uid for pod in world.pods.values())
     assert world.record.restarts == 0  # nothing has failed
-    [event] = world.told("JobRestarted")
+    [event] = world.emitted("JobRestarted")
     assert "ended with exit code 0 when it was deleted" in event.message
 
 
@@ -93,7 +93,7 @@ def test_preempted_gang_comes_back_when_all_pods_are_gone() -> None:
     world.wait(300)
     assert sorted(world.pods) == names(0, 1, 2)
     assert before.isdisjoint(pod.uid for pod in world.pods.values())
-    assert world.told("JobRestarted") == []
+    assert world.emitted("JobRestarted") == []
 
 
 def test_pod_that_missed_its_group_restarts_with_the_others() -> None:
@@ -112,7 +112,7 @@ def test_pod_beyond_the_minimum_that_ended_with_0_restarts_no_other() -> None:
     world.change("mnist-one-worker-2", queued_alone=True, held_by_queue=True, **ended)
     world.settle()
     assert others <= {pod.uid for pod in world.pods.values()}
-    assert world.told("JobRestarted") == []
+    assert world.emitted("JobRestarted") == []
 
 
 def test_launcher_that_kueue_stopped_comes_back() -> None:
@@ -135,4 +135,4 @@ def test_job_without_a_group_restarts_no_other_pod() -> None:
     world.change("mnist-worker-1", held_by_queue=True, **ended)
     world.settle()
     assert others <= {pod.uid for pod in world.pods.values()}
-    assert world.told("JobRestarted") == []
+    assert world.emitted("JobRestarted") == []

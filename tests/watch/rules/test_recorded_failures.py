@@ -52,11 +52,11 @@ def test_events_and_record_explain_a_failure_as_why_does() -> None:
         world.settle()
     words = "ran out of memory (OOMKilled, exit code 137, SIGKILL)"
     assert [one.in_words for one in alone.failures] == [words]
-    assert alone.told("PodReplaced")[0].message.startswith(f"{words}: recreating it")
+    assert alone.emitted("PodReplaced")[0].message.startswith(f"{words}: recreating it")
     assert gang.record.message.startswith(f"mnist-worker-1: {words}"), gang.record
     fails(alone, "mnist-worker-2", 3)
     alone.settle()
-    assert alone.told("PodReplaced")[1].message.startswith("ended with exit code 3: recreating")
+    assert alone.emitted("PodReplaced")[1].message.startswith("ended with exit code 3: recreating")
 
 
 def test_record_and_event_name_the_failure_that_others_followed_from() -> None:
@@ -71,7 +71,7 @@ def test_record_and_event_name_the_failure_that_others_followed_from() -> None:
         world.settle()
         words = "mnist-worker-2: ran out of memory (OOMKilled, exit code 137, SIGKILL)"
         assert world.record.message.startswith(words), world.record
-    assert alone.told("JobFailed")[0].message.startswith(words)
+    assert alone.emitted("JobFailed")[0].message.startswith(words)
 
 
 def test_failure_reported_late_belongs_to_the_attempt_that_it_ended() -> None:

@@ -55,7 +55,7 @@ def test_pod_that_is_not_admitted_comes_back_and_spends_nothing(case: str) -> No
     assert (record.phase, record.restarts) == ("Running", 0)
     assert not any(record.replaced.values())
     assert not any(record.failures.values())
-    messages = [one.message for one in world.told("PodReplaced")]
+    messages = [one.message for one in world.emitted("PodReplaced")]
     for reason in REASONS:
         [message] = [one for one in messages if f"({reason})" in one]
         assert message.startswith("was not admitted by its node")

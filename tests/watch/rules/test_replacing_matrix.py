@@ -70,9 +70,9 @@ def test_unreplaced_pod_is_reported_once_and_not_deleted(
     for _ in range(5):
         world.wait(60)
     if replaced:
-        assert len(world.told("PodReplaced")) == 1
+        assert len(world.emitted("PodReplaced")) == 1
     else:
-        assert len(world.told("PodLost")) <= 1
+        assert len(world.emitted("PodLost")) <= 1
         assert world.deleted == []
 
 

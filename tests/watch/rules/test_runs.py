@@ -100,7 +100,7 @@ def test_peers_of_a_deleted_pod_that_fail_do_not_count() -> None:
     world.change("mnist-worker-1", deleting=True, deletion_requested=world.now)
     world.fail("mnist-worker-2", 1)
     world.settle()
-    (event,) = world.told("JobRestarted")
+    (event,) = world.emitted("JobRestarted")
     assert event.message.startswith("mnist-worker-1: deleted")
     world.wait(60)
     assert world.record.phase == "Running"
@@ -299,7 +299,7 @@ def test_job_applied_again_during_its_run_begins_a_new_one() -> None:
     world.wait(900)
     assert (world.record.phase, world.record.replaced) == ("Running", {})
     assert world.record.config == world.config_uid
-    assert len(world.told("RunBeganAnew")) == 1
+    assert len(world.emitted("RunBeganAnew")) == 1
     world.fail("mnist-worker-1", 137)
     world.wait(60)
     assert world.record.phase == "Running"
@@ -323,7 +323,7 @@ def test_job_applied_again_after_its_end_does_not_run_again() -> None:
     world.apply_again()
     world.wait(60)
     assert world.record == record
-    assert world.told("RunBeganAnew") == []
+    assert world.emitted("RunBeganAnew") == []
 
 
 def test_run_that_lost_a_replica_before_its_start_is_running() -> None:
@@ -334,7 +334,7 @@ def test_run_that_lost_a_replica_before_its_start_is_running() -> None:
     world.fail("mnist-worker-1")
     world.vanish("mnist-worker-1")
     world.wait(60)
-    assert (world.record.phase, world.told("PodLost")[0].pod) == ("Running", "mnist-worker-1")
+    assert (world.record.phase, world.emitted("PodLost")[0].pod) == ("Running", "mnist-worker-1")
 
 
 # Suspended ----------------------------------------------------------------------------------
@@ -357,13 +357,13 @@ def test_suspended_job_resumes_with_a_new_start_time() -> None:
         None,
     )
     world.wait(500)
-    assert len(world.told("JobSuspended")) == 1
+    assert len(world.emitted("JobSuspended")) == 1
     suspended(world, suspend=False)
     world.sync()
     world.wait(60)
     assert world.record.phase == "Running"
     assert world.record.started == START + 550
-    assert len(world.told("JobResumed")) == 1
+    assert len(world.emitted("JobResumed")) == 1
 
 
 def test_suspended_job_synced_from_git_is_left_to_its_tool() -> None:
@@ -433,11 +433,11 @@ def test_pods_that_are_never_created_are_reported_once() -> None:
     world = World(training_job(), start=False)
     world.create("mnist-worker-0")
     world.wait(50)
-    assert world.told("JobNotStarting") == []
+    assert world.emitted("JobNotStarting") == []
     world.wait(600)
     world.restart_watcher()
     world.wait(600)
-    [event] = world.told("JobNotStarting")
+    [event] = world.emitted("JobNotStarting")
     assert event.message.startswith("missing: mnist-worker-1 and 1 more; they were never created")
     assert (world.record.phase, world.record.reason) == ("Pending", "PodsMissing")
     world.sync()
@@ -451,7 +451,7 @@ def test_pods_whose_images_cannot_be_pulled_are_reported_as_pending() -> None:
     for name in world.declared:
         world.change(name, waiting=Waiting("ImagePullBackOff", "Back-off pulling image"))
     world.wait(600, ready=False)
-    [event] = world.told("JobNotStarting")
+    [event] = world.emitted("JobNotStarting")
     assert event.message == (
         "no Pod is running: mnist-worker-0: ImagePullBackOff: Back-off pulling image"
     )
@@ -468,9 +468,9 @@ def test_unschedulable_pods_are_reported_unless_a_gang_queues(gang: str, reports
     for name in world.declared:
         world.change(name, waiting=Waiting("Unschedulable", "0/3 nodes are available"))
     world.wait(30, ready=False)
-    assert world.told("JobNotStarting") == []
+    assert world.emitted("JobNotStarting") == []
     world.wait(600, ready=False)
-    assert len(world.told("JobNotStarting")) == reports
+    assert len(world.emitted("JobNotStarting")) == reports
 
 
 @pytest.mark.parametrize(("gang", "reports"), [("none", 1), ("volcano", 0)])
@@ -483,7 +483,7 @@ def test_preempted_run_is_pending(gang: str, reports: int) -> None:
         )
     world.wait(600, ready=False)
     assert (world.record.phase, world.record.reason) == ("Pending", "Unschedulable")
-    assert len(world.told("JobNotStarting")) == reports
+    assert len(world.emitted("JobNotStarting")) == reports
     for name in world.declared:
         world.change(name, waiting=None)
     world.wait(3)
@@ -502,7 +502,7 @@ def test_pod_that_cannot_terminate_is_reported_once_and_awaited(how: str) -> Non
     world.wait(1000, ready=False)
     world.restart_watcher()
     world.wait(1000, ready=False)
-    [event] = world.told("PodUnreachable")
+    [event] = world.emitted("PodUnreachable")
     assert (event.pod, event.warning) == ("mnist-worker-1", True)
     assert ("kubectl delete pod mnist-worker-1 --force" in event.message) == (how != "kept")
     assert ("finalizer" in event.message) == (how == "kept")
@@ -530,7 +530,7 @@ def test_name_held_by_a_pod_of_another_run_is_awaited() -> None:
     world.wait(600)
     assert world.deleted == []
     assert world.of(CreatePod) == []
-    [event] = world.told("NameTaken")
+    [event] = world.emitted("NameTaken")
     assert event.pod == "mnist-worker-1"
 
 

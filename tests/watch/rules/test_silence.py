@@ -68,7 +68,7 @@ def test_stuck_run_gets_a_new_deciding_pod_and_records_the_first_silent() -> Non
     assert {one.reason for one in failures} == {"Stuck"}
     # Who fell silent first comes first.
     assert first_causes(failures)[0].pod == "mnist-worker-1"
-    [event] = world.told("PodReplaced")
+    [event] = world.emitted("PodReplaced")
     assert "no replica has logged anything for too long" in event.message
     # What begins has the same time again.
     deleted = len(world.deleted)
@@ -168,7 +168,7 @@ def test_stuck_launcher_of_a_kubernetes_job_is_deleted_for_it_to_recreate() -> N
     assert [(one.name, one.reason) for one in world.of(DeletePod)] == [
         ("mnist-launcher-x1", "Stuck")
     ]
-    [event] = world.told("RunStuck")
+    [event] = world.emitted("RunStuck")
     assert event.message == "no replica has logged anything for 600 s: deleted"
 
 

@@ -96,7 +96,7 @@ def test_failed_replica_that_is_not_recreated_fails_the_run(
     world.settle()
     assert world.record.phase == "Failed"
     assert world.record.finished == world.now
-    assert f"mnist-{failing}: exit code 3" in world.told("JobFailed")[0].message
+    assert f"mnist-{failing}: exit code 3" in world.emitted("JobFailed")[0].message
 
 
 def test_failed_dynamic_worker_of_tensorflow_does_not_fail_the_run() -> None:
@@ -354,7 +354,7 @@ def test_success_and_failures_of_one_moment_are_a_success_in_every_order(
         world.now += gap
     world.wait(60)
     assert world.record.phase == "Succeeded"
-    assert not world.told("JobFailed")
+    assert not world.emitted("JobFailed")
     assert not [action for action in world.of(CreatePod) if action.name == "mnist-master-0"]
 
 

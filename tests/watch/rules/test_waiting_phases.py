@@ -28,14 +28,14 @@ def test_joint_restart_says_after_a_minute_which_pod_it_waits_for() -> None:
     world.fail("mnist-worker-0")
     world.settle()
     world.wait(50, ready=False)
-    assert world.told("JobNotStarting") == []
+    assert world.emitted("JobNotStarting") == []
     world.wait(20, ready=False)
-    [event] = world.told("JobNotStarting")
+    [event] = world.emitted("JobNotStarting")
     assert event.message.startswith("the restart waits for mnist-worker-1 ")
     assert "mnist-worker-0: " in world.record.message
     world.wait(60)
     assert (world.record.phase, world.record.reason) == ("Running", "")
-    assert len(world.told("JobNotStarting")) == 1
+    assert len(world.emitted("JobNotStarting")) == 1
 
 
 def test_run_without_its_record_says_which_pods_are_missing() -> None:
@@ -47,7 +47,7 @@ def test_run_without_its_record_says_which_pods_are_missing() -> None:
         world.vanish(name)
     world.gone.clear()
     world.wait(70)
-    [event] = world.told("JobNotStarting")
+    [event] = world.emitted("JobNotStarting")
     assert "Apply the job again" in event.message
     world.sync()
     world.wait(10)
