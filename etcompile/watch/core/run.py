@@ -79,7 +79,9 @@ class Replica(Struct, frozen=True, gc=False):
     def settled(self, timeouts: Timeouts) -> float:
         """Return when its loss is decided: a deletion settles while the Pod still ends."""
         requested = self.last.deletion_requested if self.last is not None else 0.0
-        return max(self.since, (requested or self.since) + timeouts.settle)
+        # The API has whole seconds: it was requested up to one later than it says.
+        begun = min(self.since, requested + 1) if requested else self.since
+        return max(self.since, begun + timeouts.settle)
 
     @property
     def restarts(self) -> int:

@@ -113,7 +113,8 @@ def test_deleted_pod_settles_while_it_ends() -> None:
     world.change("mnist-worker-1", deleting=True, deletion_requested=requested)
     world.now += 1.5
     world.vanish("mnist-worker-1")
-    assert world.settle() == requested + world.timeouts.settle
+    # The API has whole seconds: the deletion was requested up to one later than it says.
+    assert world.settle() == requested + 1 + world.timeouts.settle
     world.create("mnist-worker-1")
     world.get_ready()
     requested = world.now
