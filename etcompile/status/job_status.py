@@ -356,16 +356,17 @@ def derived(job: Job, replicas: Sequence[Replica]) -> tuple[Phase, str]:
         return "Succeeded", ends.why
     if job.run.suspended:
         return "Suspended", "suspended by its spec"
+    # No Pod is named: `why` finds out which of them failed first.
     if ends.end == "hopeless":
-        return "Failed", f"{named(ends.names)} failed"
+        return "Failed", f"{named([r.role for r in deciding if r.name in ends.names])} failed"
     # An elastic role goes on with its minimum. In other roles, replicas wait for each other in
     # every step of the training, so that one failure holds up all.
     for role in job.roles:
         members = [replica for replica in replicas if replica.role == role.name]
-        failed = [replica.name for replica in members if replica.state == "Failed"]
+        failed = sum(replica.state == "Failed" for replica in members)
         needed = role.bounds.minimum if role.bounds else len(members)
-        if failed and len(members) - len(failed) < needed:
-            return "Failed", f"{named(failed)} failed"
+        if failed and len(members) - failed < needed:
+            return "Failed", f"{role.name} failed"
     if at_work := [replica.name for replica in deciding if replica.state in ALIVE]:
         return "Running", f"{named(at_work)} {'is' if len(at_work) == 1 else 'are'} running"
     if any(replica.state in ALIVE for replica in replicas):

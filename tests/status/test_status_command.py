@@ -108,7 +108,7 @@ def test_a_failed_job_is_no_error_of_the_command(deployed, status, pod_is):
     pod_is("mnist-launcher", "Failed")
     done = status("mnist")
     assert done.returncode == 0
-    assert "Phase:     Failed (derived: mnist-launcher failed)" in done.stdout
+    assert "Phase:     Failed (derived: launcher failed)" in done.stdout
 
 
 def test_the_watchers_word_counts_where_there_is_one(deployed, cluster, status, pod_is):
