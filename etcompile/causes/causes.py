@@ -12,6 +12,7 @@ together, the one that lost no peer counts. If that leaves nothing, the cause is
 
 import functools
 import itertools
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -232,9 +233,13 @@ def _spoken(text: str, job: str, code: int | None, crash: str) -> Cause | None:
     """
     # Python ends with 1 after an uncaught exception: another code is the program's own choice.
     may_follow = code in (None, 1) or signal_of(code) > 0
-    lines = [line[:_LONGEST_LINE].rstrip() for line in text.splitlines()[-_MOST_LINES:]]
-    if any("Exception Group Traceback" in line for line in lines):
-        lines = [_shape("group").sub("", line, count=1) for line in lines]
+    lines = text.splitlines()[-_MOST_LINES:]
+    if any("Traceback (most recent call last):\\n" in line for line in lines):
+        lines = "\n".join(lines).replace("\\n", "\n").splitlines()  # a logger that writes JSON
+    lines = [line[:_LONGEST_LINE].rstrip() for line in lines]
+    for prefix in ("group", "stamp"):
+        if any("Traceback (most" in line and _shape(prefix).match(line) for line in lines):
+            lines = [_shape(prefix).sub("", line, count=1) for line in lines]
     by_process: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for place, line in enumerate(lines):
         prefix = match[0] if (match := _shape("prefix").match(line)) else ""
@@ -289,7 +294,9 @@ def _last_words(lines: Sequence[tuple[int, str]], *, may_follow: bool) -> Iterat
         has_survived = went_on or (not said.frames and _shape("warning").search(words))
         is_raised = said.is_exception and not _shape("wrapper").match(words)
         if later and is_raised:
-            if not is_last and _goes_on([s.words[0] for s in statements[:number]], later):
+            before = [s.words[0] for s in statements[:number]]
+            is_thread = bool(before) and before[-1].startswith("Exception in thread")
+            if not is_last and _goes_on(before, later, is_thread=is_thread):
                 return
             is_last = True
             yield structs.replace(said, is_followed=True)
@@ -309,13 +316,17 @@ def _last_words(lines: Sequence[tuple[int, str]], *, may_follow: bool) -> Iterat
             later.append(words)
 
 
-def _goes_on(before: Sequence[str], later: Sequence[str]) -> bool:
-    """Return True if a program went on counting: two lines or more continue the counts before."""
+def _goes_on(before: Sequence[str], later: Sequence[str], *, is_thread: bool) -> bool:
+    """Return True if a program went on counting: two lines or more continue the counts before.
+
+    If only a thread ended, there need be no counts before.
+    """
     counts = [
         [int(match[1]) for line in lines if (match := _shape("count").search(line))]
         for lines in (before, later)
     ]
-    return bool(counts[0]) and sum(number > max(counts[0]) for number in counts[1]) > 1
+    highest = max(counts[0], default=-1 if is_thread else math.inf)
+    return sum(number > highest for number in counts[1]) > 1
 
 
 def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:

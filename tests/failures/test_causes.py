@@ -1,5 +1,6 @@
 """What an exit code, a reason and the last lines of a program say it died of."""
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -106,8 +107,18 @@ def test_traceback_before_other_output_is_the_probable_cause() -> None:
     assert cause_of("Error", 3, tail=f"{TRACE}ValueError: x\nepoch 3 is done").name == "ExitCode"
     assert of(f"{TRACE}ValueError: bad shape\nsample skipped\nbye") == "ExitCode"
     assert of(f"step 1\n{TRACE}OSError: late\nstep 2\nstep 3\nstep 4") == "ExitCode"
+    thread = f"Exception in thread eval:\n{TRACE}RuntimeError: no data\n"
+    assert of(f"{thread}step 1\nstep 2\nbudget is used up") == "ExitCode"
+    assert of(f"{thread}giving up") == "Exception"
     interrupted = f"{TRACE.splitlines()[0]}\n[data] shard 3\n{TRACE.splitlines()[1]}"
     assert of(f"{interrupted}\nKeyError: 'lr'\n[data] shard 4") == "Exception"
+
+
+def test_traceback_counts_behind_time_stamps_and_inside_json() -> None:
+    lines = f"{TRACE}ValueError: bad shape".splitlines()
+    stamped = "\n".join(f"2026-11-20T10:00:01.5Z {line}" for line in lines)
+    encoded = json.dumps({"level": "ERROR", "error": "\n".join(lines)})
+    assert [of(stamped), of(encoded)] == ["Exception", "Exception"]
 
 
 def test_crash_after_a_clear_message_has_the_cause_of_the_message() -> None:

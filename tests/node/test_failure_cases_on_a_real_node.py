@@ -12,6 +12,7 @@ import pytest
 from etcompile.kubeapi import connect
 from etcompile.status import seen
 from etcompile.status.explanations import Explanation, explanations
+from etcompile.status.reader import with_logs
 from failures.cases import case_of, check, job, names
 from node.real_cluster import KUBECONFIG, Cluster
 from node.real_gang import Watcher
@@ -41,8 +42,8 @@ def script(case: dict[str, Any]) -> list[str]:
 def said(cluster: Cluster) -> Explanation:
     with connect(kubeconfig=KUBECONFIG, namespace=cluster.namespace) as api:
         objects_seen = seen(api, "train", cluster.namespace)
-    [why] = explanations(objects_seen.objects.values())
-    return why
+        [why] = explanations(objects_seen.objects.values())
+        return with_logs(api, objects_seen, why)
 
 
 @pytest.mark.parametrize("name", names("node"))
