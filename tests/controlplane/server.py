@@ -319,7 +319,7 @@ class ControlPlane:
             )
 
     def _wait_until_ready(self) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         trusted = ssl.create_default_context(cafile=str(self.authority.file))
         headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
         while time.monotonic() < end:
