@@ -132,6 +132,7 @@ class Peer:
         self.supervisor, self.owner, self.sock, self.input = supervisor, owner, sock, b""
         self.name = self.uid = self.order = self.version = self.peer_clock = None
         self.runs = self.leaving = False
+        self.probe = None  # what a kubelet asks for
         self.last_seen = clock()
         self.lease = self.last_seen + lease
         if sock is not None:
@@ -163,11 +164,9 @@ class Peer:
         try:
             for line in lines:
                 if self.name is None and line.startswith((b"GET ", b"HEAD ")):
-                    ready = self.supervisor.pid is not None and not self.supervisor.ending
-                    status = b"200 OK" if ready else b"503 Service Unavailable"
-                    status = status if line.split()[1] == b"/ready" else b"404 Not Found"
-                    self.sock.send(b"HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n" % status)
-                    return self.close()
+                    self.probe = line.split()[1]
+                    # Waiting for the other replicas is no failure: the answer waits as well.
+                    return self.answer() if self.supervisor.pod["ran"] >= 0 else None
                 message = json.loads(line.decode())
                 self.peer_clock, self.last_seen = float(message["at"]), clock()
                 if message["of"] is not None:
@@ -187,6 +186,17 @@ class Peer:
             data = b""
         if not data:
             self.close()
+
+    def answer(self):
+        """Answers a probe."""
+        ready = self.supervisor.pid is not None and not self.supervisor.ending
+        status = b"200 OK" if ready else b"503 Service Unavailable"
+        status = status if self.probe == b"/ready" else b"404 Not Found"
+        try:
+            self.sock.send(b"HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n" % status)
+        except OSError:
+            pass
+        self.close()
 
     def close(self):
         """Closes the connection."""
@@ -617,6 +627,8 @@ class Supervisor:
         except OSError as error:
             log("%s: %s" % (command[0], error.strerror))
             self.command_ended(127 if isinstance(error, FileNotFoundError) else 126)
+        for probe in [peer for peer in self.peers if peer.probe]:
+            probe.answer()
 
     def on_stop(self, link, message):
         """The coordinator ends the epoch."""

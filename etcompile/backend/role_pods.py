@@ -212,9 +212,11 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
     if (in_place := job.run.in_place) and is_supervised(job, role):
         port = in_place.port
         main["ports"] = [*main.get("ports", ()), {"name": "supervisor", "containerPort": port}]
-        # Its supervisor reports it as ready while its command runs.
+        # Its supervisor reports it as ready while its command runs. The first answer waits until
+        # all replicas are there, so that a normal start leaves no Events about a failed probe.
         probe = {"httpGet": {"path": "/ready", "port": port}, "periodSeconds": 2}
-        main.setdefault("readinessProbe", {**probe, "failureThreshold": 1})
+        probe |= {"initialDelaySeconds": 1, "timeoutSeconds": 10, "failureThreshold": 1}
+        main.setdefault("readinessProbe", probe)
         mounts.append(_mount(Mount(RUN_STATE, RUN_STATE_PATH)))
     if mounts:
         main["volumeMounts"] = [*main.get("volumeMounts", ()), *mounts]

@@ -537,10 +537,20 @@ def test_a_gate_is_passed_before_the_command_is_run_again(container, place):
 GANG = ("--gang", "worker:4", "--first", "worker-0", "--coordinator", "127.0.0.1")
 
 
+def _listens(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
 @only_process
 def test_gang_member_runs_no_epoch_before_it_is_released(container):
     container.begin(STAYS, options=GANG)
-    container.until(lambda: container.get() == "HTTP/1.1 503 Service Unavailable")
+    container.until(lambda: _listens(container.port))
+    with socket.create_connection(("127.0.0.1", container.port), 1) as probe:
+        probe.sendall(b"GET /ready HTTP/1.1\r\n\r\n")
+        with pytest.raises(TimeoutError):  # so that its kubelet has nothing to warn of
+            probe.recv(1)
     assert container.said == []
     container.signal(signal.SIGTERM)
     assert container.ends() == 143
