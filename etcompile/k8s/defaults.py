@@ -23,6 +23,10 @@ _AS_WRITTEN = frozenset(
 """Fields that are never dropped as defaults, even if they hold the API server's."""
 _EMPTY = frozenset({"resources", "securityContext"})
 """Fields in which an empty mapping means nothing."""
+_DROPPED = frozenset({"hostIPC", "hostNetwork", "hostPID", "publishNotReadyAddresses", "readOnly"})
+"""Fields of which the API server does not keep a false."""
+_EMPTIED = frozenset({"annotations", "data", "labels", "limits", "requests"})
+"""Fields of which it does not keep an empty mapping."""
 
 
 @functools.cache
@@ -91,6 +95,40 @@ def _is_amount(path: KeyedPath) -> bool:
     return path[-1] in ("divisor", "sizeLimit", "storage") or (
         len(path) > 1
         and (path[-2] in _AMOUNTS or (path[-2] in _LIMIT_RANGE and path[:2] == ("spec", "limits")))
+    )
+
+
+def means_nothing(
+    kind: str, path: KeyedPath, value: Any, around: Mapping[str, Any], *, whole: bool
+) -> bool:
+    """Return whether an object means the same without this value of a field.
+
+    Args:
+        around: The mapping that the field is in.
+        whole: So does a mapping in which each field has its default.
+    """
+    name = path[-1]
+    if isinstance(value, bool):
+        is_dropped = not value and name in _DROPPED
+    elif isinstance(value, list):
+        is_dropped = not value
+    elif isinstance(value, Mapping):
+        is_dropped = not value and name in _EMPTIED
+    else:
+        is_dropped = value is None or (value == "" and name != "storageClassName")
+    return (
+        is_dropped
+        or same(path, value, default(kind, path, around))
+        or (whole and isinstance(value, Mapping) and _only_defaults(kind, path, value))
+    )
+
+
+def _only_defaults(kind: str, path: KeyedPath, value: Mapping[str, Any]) -> bool:
+    return bool(value) and all(
+        _only_defaults(kind, (*path, name), inner)
+        if isinstance(inner, Mapping)
+        else same((*path, name), inner, default(kind, (*path, name), {}))
+        for name, inner in value.items()
     )
 
 

@@ -1,4 +1,4 @@
-"""Know the fields by which Kubernetes identifies the items of a list.
+"""Know the fields by which Kubernetes identifies the items of a list, and follow paths by them.
 
 They come from two marks in its types: `+listMapKey`, by which the API server merges what several
 managers apply, and `patchMergeKey`, by which strategic merge patches merge. Where a list has both,
@@ -13,6 +13,10 @@ from typing import Any
 
 from etcompile.diagnostics import ValuePath
 from etcompile.k8s.objects import CONTAINERS
+from etcompile.k8s.path import KeyedPath
+
+ABSENT: Any = object()
+"""Stands for no value: null is one."""
 
 _NAMED = ("name",)
 _OF_PODS: dict[str, tuple[str, ...]] = {
@@ -124,6 +128,17 @@ def step(item: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     return None if values is None else label(values)
 
 
+def by_label(items: Sequence[Any], names: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the items by the label of their key; None if they cannot be told apart."""
+    labelled: dict[str, Any] = {}
+    for item in items if names else ():
+        place = step(item, names) if isinstance(item, dict) else None
+        if place is None:
+            return None
+        labelled[place] = item
+    return labelled if len(labelled) == len(items) else None
+
+
 def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
     """Return the index of the item that a path ends at (`[its key]` or `[its index]`), or None."""
     step = path[-1]
@@ -135,6 +150,41 @@ def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
     inside = step[1:-1]
     is_index = not names and inside.isdigit() and int(inside) < len(items)
     return int(inside) if is_index else None
+
+
+def value_at(value: Any, path: KeyedPath) -> Any:
+    for number, step in enumerate(path, 1):
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and (at := index(path[:number], value)) is not None:
+            value = value[at]
+        else:
+            return ABSENT
+    return value
+
+
+def changed_at(value: Any, path: KeyedPath, new: Any, done: int = 0) -> Any:
+    """Return a copy with another value at a path; `ABSENT` removes it.
+
+    Args:
+        done: How many steps of the path lead to `value`.
+    """
+    step, last = path[done], done + 1 == len(path)
+    if isinstance(value, list):
+        at = index(path[: done + 1], value)
+        if at is None:
+            return value if new is ABSENT or not last else [*value, new]
+        if last:
+            return [*value[:at], *([] if new is ABSENT else [new]), *value[at + 1 :]]
+        return [*value[:at], changed_at(value[at], path, new, done + 1), *value[at + 1 :]]
+    if not isinstance(value, Mapping):
+        return value
+    if last:
+        rest = {key: field for key, field in value.items() if key != step}
+        return rest if new is ABSENT else {**value, step: new}
+    if step not in value and new is ABSENT:
+        return value
+    return {**value, step: changed_at(value.get(step, {}), path, new, done + 1)}
 
 
 def is_one(path: tuple[str, ...]) -> bool:

@@ -15,10 +15,10 @@ from msgspec import Meta, Struct
 
 from etcompile.diagnostics import ValuePath
 from etcompile.k8s import listkeys
+from etcompile.k8s.listkeys import ABSENT, changed_at, value_at
 from etcompile.k8s.managedfields import Fields, Ownership
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath, misfit, overlap
-from etcompile.plan.field_values import ABSENT, changed_at, value_at
 from etcompile.plan.step import ObjectRef
 
 KIND = "IgnoreDifferences"

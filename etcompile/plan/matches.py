@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from msgspec import Struct, structs
 
 from etcompile.k8s import pods
+from etcompile.k8s.listkeys import ABSENT
 from etcompile.k8s.managedfields import Ownership, last_written, ownership
 from etcompile.k8s.objects import Object, is_going, what_keeps
 from etcompile.model.protocol import MANAGER, is_config
 from etcompile.plan import owners
 from etcompile.plan.applysets import INVENTORY_ID, PART_OF
-from etcompile.plan.comparison import NOBODY, compared
-from etcompile.plan.field_values import ABSENT, Raw
+from etcompile.plan.comparison import NOBODY, Raw, compared
 from etcompile.plan.ignore_differences import as_live
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import (

@@ -11,13 +11,14 @@ from types import MappingProxyType
 
 from msgspec import Struct, structs
 
+from etcompile.k8s.listkeys import ABSENT
 from etcompile.k8s.managedfields import Ownership, last_written
 from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.path import keyed, mapping_at, overlap
 from etcompile.model.protocol import JOB_LABEL, ROLE_LABEL
 from etcompile.model.run_record import RunRecord
 from etcompile.plan import owners
-from etcompile.plan.field_values import ABSENT, Raw
+from etcompile.plan.comparison import Raw
 from etcompile.plan.matches import (
     Difference,
     Matches,

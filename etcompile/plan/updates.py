@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from etcompile.k8s import quantity
 from etcompile.k8s.defaults import default, table
+from etcompile.k8s.listkeys import ABSENT, value_at
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath, keyed
-from etcompile.plan.comparison import TAINTS, compared
-from etcompile.plan.field_values import ABSENT, Raw, encoded, value_at
+from etcompile.plan.comparison import TAINTS, Raw, compared, encoded
 from etcompile.plan.step import masked
 
 

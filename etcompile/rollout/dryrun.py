@@ -26,6 +26,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from etcompile.k8s.defaults import same
+from etcompile.k8s.listkeys import changed_at, value_at
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath, overlap
 from etcompile.k8s.serverpath import place
@@ -33,8 +34,7 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.plan.applysets import PART_OF
-from etcompile.plan.comparison import compared
-from etcompile.plan.field_values import Raw, changed_at, value_at
+from etcompile.plan.comparison import Raw, compared
 from etcompile.plan.matches import Difference
 from etcompile.plan.planner import Answer
 from etcompile.plan.step import DESTROYS, Action, ObjectRef, Plan, Step

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import etcompile
+from etcompile.k8s.listkeys import value_at
 from etcompile.k8s.managedfields import ownership
 from etcompile.kubeapi import ClusterError, connect
 from etcompile.plan.comparison import compared
-from etcompile.plan.field_values import value_at
 from etcompile.plan.planner import plan
 from etcompile.plan.step import Declared, Plan, reference
 from etcompile.rollout.live import Live

@@ -10,8 +10,8 @@ from deepdiff import DeepDiff
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etcompile.k8s.listkeys import ABSENT
 from etcompile.plan.comparison import compared
-from etcompile.plan.field_values import ABSENT
 
 NAMES = st.sampled_from(["alpha", "beta", "gamma", "delta", "a.b/c", "e'f", "[0]", "0"])
 SCALARS = st.booleans() | st.integers(min_value=2) | st.text(min_size=1)
