@@ -13,7 +13,6 @@ from etcompile.k8s.path import containers_of, mapping_at, mappings_of
 
 RBAC = "rbac.authorization.k8s.io"
 _EXTERNAL = "external-secrets.io"
-_STORE_DRIVER = "secrets-store.csi.x-k8s.io"
 _TEMPLATES: dict[str, tuple[str, ...]] = {
     "Pod": ("spec",),
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
@@ -24,6 +23,27 @@ _TEMPLATES: dict[str, tuple[str, ...]] = {
     ),
 }
 """Path of the PodSpec, by kind."""
+_SOURCES: dict[str, tuple[tuple[tuple[str, ...], tuple[str, ...], str, str], ...]] = {
+    "mounts": (
+        (("persistentVolumeClaim",), ("claimName",), "PersistentVolumeClaim", ""),
+        (
+            ("csi", "volumeAttributes"),
+            ("secretProviderClass",),
+            "SecretProviderClass",
+            "secrets-store.csi.x-k8s.io",
+        ),
+        (("configMap",), ("name",), "ConfigMap", ""),
+        (("secret",), ("secretName", "name"), "Secret", ""),
+    ),
+    "reads": (
+        (("configMapKeyRef",), ("name",), "ConfigMap", ""),
+        (("secretKeyRef",), ("name",), "Secret", ""),
+        (("configMapRef",), ("name",), "ConfigMap", ""),
+        (("secretRef",), ("name",), "Secret", ""),
+    ),
+}
+"""What a volume mounts, and what a variable or a source of variables reads: the path of the name's
+holder, the keys that the name may have, and the kind and API group of the object."""
 
 
 class Reference(Struct, frozen=True):
@@ -40,13 +60,27 @@ class Reference(Struct, frozen=True):
 
 def references(value: Mapping[str, Any]) -> tuple[Reference, ...]:
     kind = value.get("kind")
-    named: Iterator[Reference] = iter(())
+    named: list[Reference] = []
     if kind in _TEMPLATES:
-        named = _of_pod(mapping_at(value, _TEMPLATES[kind]))
+        named += _of_pod(mapping_at(value, _TEMPLATES[kind]))
     elif kind in ("RoleBinding", "ClusterRoleBinding"):
-        named = _of_binding(value)
+        role = mapping_at(value, ("roleRef",))
+        named.append(Reference("grants", _text(role, "kind"), _text(role, "name"), RBAC))
+        for _, subject in mappings_of(value, "subjects"):
+            if subject.get("kind") == "ServiceAccount":
+                # The API server accepts a subject that does not exist yet.
+                name, where = _text(subject, "name"), _text(subject, "namespace") or None
+                named.append(Reference("grants to", "ServiceAccount", name, "", where, binds=False))
     elif kind == "ExternalSecret":
-        named = _of_external_secret(mapping_at(value, ("spec",)))
+        spec = mapping_at(value, ("spec",))
+        store = mapping_at(spec, ("secretStoreRef",))
+        stores = _text(store, "kind") or "SecretStore"
+        named.append(Reference("reads from", stores, _text(store, "name"), _EXTERNAL))
+        for _, source in mappings_of(spec, "dataFrom"):
+            generator = mapping_at(source, ("sourceRef", "generatorRef"))
+            group = _text(generator, "apiVersion").rpartition("/")[0]
+            kind, name = _text(generator, "kind"), _text(generator, "name")
+            named.append(Reference("is made by", kind, name, group))
     return tuple(dict.fromkeys(reference for reference in named if reference.name))
 
 
@@ -66,68 +100,25 @@ def controlled_secret(value: Mapping[str, Any]) -> str | None:
 def _of_pod(spec: Mapping[str, Any]) -> Iterator[Reference]:
     account = _text(spec, "serviceAccountName") or _text(spec, "serviceAccount")
     yield Reference("runs as", "ServiceAccount", account)
+    sources: list[tuple[str, Mapping[str, Any]]] = []
     for _, volume in mappings_of(spec, "volumes"):
-        yield from _of_volume(volume)
+        projected = mappings_of(volume.get("projected"), "sources")
+        sources += (("mounts", source) for source in (volume, *(each for _, each in projected)))
     for _, container in containers_of(spec):
         for _, env in mappings_of(container, "env"):
             if "valueFrom" in env:
-                yield from _of_source(mapping_at(env, ("valueFrom",)), "reads", "Key")
-        for _, source in mappings_of(container, "envFrom"):
-            yield from _of_source(source, "reads", "")
+                sources.append(("reads", mapping_at(env, ("valueFrom",))))
+        sources += (("reads", source) for _, source in mappings_of(container, "envFrom"))
+    for how, source in sources:
+        for path, keys, kind, group in _SOURCES[how]:
+            if path[0] in source:
+                named = mapping_at(source, path)
+                name = next(filter(None, (_text(named, key) for key in keys)), "")
+                optional = bool(named.get("optional"))
+                yield Reference(how, kind, name, group, optional=optional, binds=not optional)
     for _, secret in mappings_of(spec, "imagePullSecrets"):
         # The kubelet only warns of a missing one.
         yield Reference("pulls images with", "Secret", _text(secret, "name"), binds=False)
-
-
-def _of_volume(volume: Mapping[str, Any]) -> Iterator[Reference]:
-    if "persistentVolumeClaim" in volume:
-        yield Reference("mounts", "PersistentVolumeClaim", claim_of(volume))
-    if "csi" in volume:
-        mounted = _text(mapping_at(volume, ("csi", "volumeAttributes")), "secretProviderClass")
-        yield Reference("mounts", "SecretProviderClass", mounted, _STORE_DRIVER)
-    sources = mappings_of(volume.get("projected"), "sources")
-    for source in (volume, *(source for _, source in sources)):
-        if "configMap" in source:
-            config = mapping_at(source, ("configMap",))
-            optional = bool(config.get("optional"))
-            yield _read("mounts", "ConfigMap", _text(config, "name"), optional=optional)
-        if "secret" in source:
-            secret = mapping_at(source, ("secret",))
-            name = _text(secret, "secretName") or _text(secret, "name")
-            yield _read("mounts", "Secret", name, optional=bool(secret.get("optional")))
-
-
-def _of_source(source: Mapping[str, Any], how: str, key: str) -> Iterator[Reference]:
-    for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
-        if f"{field}{key}Ref" in source:
-            named = mapping_at(source, (f"{field}{key}Ref",))
-            yield _read(how, kind, _text(named, "name"), optional=bool(named.get("optional")))
-
-
-def _read(how: str, kind: str, name: str, *, optional: bool) -> Reference:
-    return Reference(how, kind, name, optional=optional, binds=not optional)
-
-
-def _of_binding(value: Mapping[str, Any]) -> Iterator[Reference]:
-    role = mapping_at(value, ("roleRef",))
-    yield Reference("grants", _text(role, "kind"), _text(role, "name"), RBAC)
-    for _, subject in mappings_of(value, "subjects"):
-        if subject.get("kind") == "ServiceAccount":
-            # The API server accepts a subject that does not exist yet.
-            name, namespace = _text(subject, "name"), _text(subject, "namespace") or None
-            yield Reference("grants to", "ServiceAccount", name, "", namespace, binds=False)
-
-
-def _of_external_secret(spec: Mapping[str, Any]) -> Iterator[Reference]:
-    store = mapping_at(spec, ("secretStoreRef",))
-    yield Reference(
-        "reads from", _text(store, "kind") or "SecretStore", _text(store, "name"), _EXTERNAL
-    )
-    for _, source in mappings_of(spec, "dataFrom"):
-        generator = mapping_at(source, ("sourceRef", "generatorRef"))
-        group = _text(generator, "apiVersion").rpartition("/")[0]
-        kind, name = _text(generator, "kind"), _text(generator, "name")
-        yield Reference("is made by", kind, name, group)
 
 
 def _text(value: Mapping[str, Any], key: str) -> str:

@@ -1,6 +1,6 @@
 """Propose what makes a cluster what was compiled, or what deletes jobs."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from msgspec import structs
@@ -108,20 +108,34 @@ def apply_proposal(
         ImpossibleError: the compilation has errors, an object has no name, a target is no object
             of the plan, or objects wait for each other.
     """
-    if refused := _without_names(compilation):
+    refused = [each for each in compilation.diagnostics if each.severity is Severity.ERROR]
+    if refused := refused or [
+        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
+        for value in compilation.in_order()
+        if not value["metadata"].get("name")
+    ]:
         raise ImpossibleError(refused)
     rights, targets = rights or Rights(), several(targets)
     snapshot = read_live(compilation, cluster, rights, job_set)
     matching = snapshot.matching
+    differences = [*matching.differences.values()]
     server = DryRun(cluster)
-    answers = server.ask([*matching.differences.values()])
+    answers = server.ask(differences)
     drafts = decided(matching, answers, snapshot.watched, snapshot.now)
-    steps = [*arranged(matching, drafts, _users(cluster, drafts)), *snapshot.refused]
+    steps = [*arranged(matching, drafts, users(cluster, drafts)), *snapshot.refused]
+    live = {key: each.live for key, each in matching.differences.items()} | matching.undeclared
     left: list[Orphan] = []
     if job_set is not None and job_set.whole:
-        others, left = _of_other_repositories(snapshot.orphans, job_set, rights)
+        for orphan in snapshot.orphans:
+            origin = "" if rights.adopt else other_repository(orphan.inventory, job_set)
+            if origin:  # a repository that only has the name of this one
+                words = f"its job is from {origin}, another repository of the name {job_set.owner}"
+                steps.append(unmanaged(deletion(orphan.inventory), words, ADOPT))
+            else:
+                left.append(orphan)
+                live |= {reference(value).key: value for value in orphan.objects}
         # Those that act come first, in either part.
-        steps += (*others, *_orphaned(cluster, left, rights, job_set))
+        steps += _orphaned(cluster, left, rights, job_set)
         steps.sort(key=lambda step: step.action in IDLE)
         job_set = structs.replace(job_set, orphans=tuple(orphan.title for orphan in left))
     where = cluster.context or cluster.server
@@ -132,80 +146,63 @@ def apply_proposal(
         cluster=cluster_identity(cluster),
         job_set=job_set,
     )
-    denied = diagnose(codes.ADMISSION_NOT_ASKED, None, cluster=where, problem=server.denied)
-    diagnostics = (
-        *([denied] if server.denied else []),
-        *snapshot.diagnostics,
-        *_only_renamed(steps),
-        *_other_version(compilation, cluster),
-    )
-    live = {key: each.live for key, each in matching.differences.items()} | matching.undeclared
-    live |= {reference(value).key: value for orphan in left for value in orphan.objects}
     proposed = within_quotas(proposed, live, quotas(cluster, proposed))
     if unknown := unknown_targets(proposed, targets):
         raise ImpossibleError(unknown)
     proposed = targeted(proposed, targets)
-    removed = {step.ref for step in proposed.steps if step.action in REMOVES}
-    orphaned = {
-        orphan.title: ProposedJob(
-            remaining=[ref for ref in _members(orphan.objects) if ref not in removed],
-            version=seen_version(orphan.inventory, snapshot.now),
-        )
-        for orphan in left
-    }
-    secrets = [value for value in compilation.in_order() if value["kind"] == "Secret"]
-    pairs = zip(matching.differences.values(), answers, strict=True)
-    return acyclic(
-        Proposal(
-            plan=proposed,
-            rights=rights,
-            jobs=snapshot.jobs | orphaned,
-            secrets={reference(value): value for value in secrets},
-            states=snapshot.states,
-            accepted=frozenset(
-                difference.ref for difference, answer in pairs if answer and answer.accepted
-            ),
-            diagnostics=diagnostics,
-        )
-    )
-
-
-def _without_names(compilation: Compilation) -> list[Diagnostic]:
-    errors = [each for each in compilation.diagnostics if each.severity is Severity.ERROR]
-    return errors or [
-        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
-        for value in compilation.in_order()
-        if not value["metadata"].get("name")
-    ]
-
-
-def _users(cluster: Cluster, drafts: Iterable[Draft]) -> dict[str, list[Object]]:
-    places = endangered(drafts, cluster.namespace)
-    return {namespace: [*pods_of(cluster, namespace)] for namespace in places}
-
-
-def _members(values: Iterable[Object]) -> Iterator[ObjectRef]:
-    return (reference(value) for value in values if is_member(value))
-
-
-def _only_renamed(steps: Iterable[Step]) -> Iterator[Diagnostic]:
-    jobs = ", ".join(
+    diagnostics = [*snapshot.diagnostics]
+    if server.denied:
+        facts = {"cluster": where, "problem": server.denied}
+        diagnostics.insert(0, diagnose(codes.ADMISSION_NOT_ASKED, None, **facts))
+    if renamed := [
         str(step.job)
         for step in steps
         for change in step.changes
         if change.steps == ("data", STORED_JOB)
         and is_only_another_run(str(change.before), str(change.after))
-    )
-    if jobs:
-        yield diagnose(codes.ONLY_ANOTHER_RUN, None, jobs=jobs)
-
-
-def _other_version(compilation: Compilation, cluster: Cluster) -> Iterator[Diagnostic]:
+    ]:
+        diagnostics.append(diagnose(codes.ONLY_ANOTHER_RUN, None, jobs=", ".join(renamed)))
     with suppress(ClusterError):  # a user may not be allowed to read the version
         declared = compilation.settings.kubernetes_version
         if compilation.declares_version and not cluster.version().startswith(f"v{declared}."):
             facts = {"declared": declared, "server": cluster.version()}
-            yield diagnose(codes.SERVER_VERSION, None, **facts)
+            diagnostics.append(diagnose(codes.SERVER_VERSION, None, **facts))
+    jobs = {**snapshot.jobs}
+    removed = {step.ref for step in proposed.steps if step.action in REMOVES}
+    for orphan in left:
+        remaining = [ref for ref in members_of(orphan.objects) if ref not in removed]
+        jobs[orphan.title] = structs.replace(jobs[orphan.title], remaining=remaining)
+    return acyclic(
+        Proposal(
+            plan=proposed,
+            rights=rights,
+            jobs=jobs,
+            secrets={
+                reference(value): value
+                for value in compilation.in_order()
+                if value["kind"] == "Secret"
+            },
+            states=snapshot.states,
+            accepted=frozenset(
+                difference.ref
+                for difference, answer in zip(differences, answers, strict=True)
+                if answer and answer.accepted
+            ),
+            diagnostics=tuple(diagnostics),
+        )
+    )
+
+
+def users(cluster: Cluster, drafts: Iterable[Draft]) -> dict[str, list[Object]]:
+    """Return the Pods that may use what drafts destroy, by namespace."""
+    return {
+        namespace: [*pods_of(cluster, namespace)]
+        for namespace in endangered(drafts, cluster.namespace)
+    }
+
+
+def members_of(values: Iterable[Object]) -> list[ObjectRef]:
+    return [reference(value) for value in values if is_member(value)]
 
 
 def quotas(cluster: Cluster, plan: Plan) -> dict[str, Sequence[Object]]:
@@ -222,21 +219,6 @@ def quotas(cluster: Cluster, plan: Plan) -> dict[str, Sequence[Object]]:
     return result
 
 
-def _of_other_repositories(
-    orphans: Sequence[Orphan], job_set: JobSet, rights: Rights
-) -> tuple[list[Step], list[Orphan]]:
-    """Leave the orphans of another repository alone, which only has the name of this one."""
-    steps: list[Step] = []
-    left: list[Orphan] = []
-    for orphan in orphans:
-        if not rights.adopt and (origin := other_repository(orphan.inventory, job_set)):
-            words = f"its job is from {origin}, another repository of the name {job_set.owner}"
-            steps.append(unmanaged(deletion(orphan.inventory), words, ADOPT))
-        else:
-            left.append(orphan)
-    return steps, left
-
-
 def _orphaned(
     cluster: Cluster, left: Sequence[Orphan], rights: Rights, job_set: JobSet
 ) -> list[Step]:
@@ -247,7 +229,7 @@ def _orphaned(
         applied={orphan.title for orphan in left},
         reason=reason,
     )
-    pods = _users(cluster, drafts) if rights.prune else {}
+    pods = users(cluster, drafts) if rights.prune else {}
     steps = removal(drafts, pods, cluster.namespace)
     # An apply that was killed may have deleted the members and not the inventory.
     empty = [orphan.inventory for orphan in left if not orphan.objects]
@@ -313,7 +295,7 @@ def delete_proposal(
         mine = [(title, value) for value in belongings(cluster, name, where)]
         extra += unread_keys(cluster, title, (value for _, value in mine))
         live += mine
-        members[title] = [*_members(value for _, value in mine)]
+        members[title] = members_of(value for _, value in mine)
         if parent is not None:
             if compilation and not adopt and (other := other_set(parent, job_set)):
                 extra.append(of_other_set(reference(parent), title, other))
@@ -350,7 +332,7 @@ def delete_proposal(
         applied=applied,
         declared={reference(value).key_in(cluster.namespace) for value in compiled},
     )
-    steps = (*removal(drafts, _users(cluster, drafts), cluster.namespace), *extra)
+    steps = (*removal(drafts, users(cluster, drafts), cluster.namespace), *extra)
     stays = {step.ref for step in steps if step.action == "unmanaged"}
     return Proposal(
         plan=Plan(steps, context=cluster.context or cluster.server),

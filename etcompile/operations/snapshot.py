@@ -5,7 +5,7 @@ an object and quotas, is read once it is known which (`etcompile.operations.clus
 """
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -15,15 +15,15 @@ from etcompile.compiler import Compilation
 from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.k8s.objects import Object, is_true, status_of
+from etcompile.k8s.objects import is_true, status_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import hosts_name, status_name
 from etcompile.model.run_record import read_record
 from etcompile.operations.declarations import declarations
 from etcompile.plan import applysets
-from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
+from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, other_set
 from etcompile.plan.matches import Matches
-from etcompile.plan.owners import names_of_config, run_of
+from etcompile.plan.owners import run_of
 from etcompile.plan.planner import Watched
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import JobSet, ObjectRef, Reason, Remedy, Step, reference, unmanaged
@@ -31,10 +31,9 @@ from etcompile.rollout.inventory import seen_version
 from etcompile.rollout.live import (
     Live,
     Orphan,
-    is_covered,
     live_object,
     orphans,
-    parents,
+    undeclared_jobs,
 )
 from etcompile.rollout.machine.messages import ProposedJob
 from etcompile.rollout.machine.reasons import Key, ObjectState, states
@@ -48,7 +47,7 @@ class Snapshot(Struct, frozen=True):
         now: The time by the API server's clock, in seconds since 1970.
         matching: The live objects, as they compare with the declared ones.
         states: How far those are that take time to become ready.
-        jobs: The declared jobs by title, without what remains of them.
+        jobs: The declared jobs and the orphans by title, without what remains of them.
         watched: By job, what a watcher has written.
         refused: The steps of jobs that another set or an operator in the cluster has.
         orphans: The jobs of the set that are not declared any more.
@@ -94,18 +93,37 @@ def read_live(
         if ref.key in existing and applysets.is_parent(existing[ref.key], ref)
     }
     runs = {title: frozenset(map(run_of, group.objects)) for title, group in jobs.items()}
-    watched: dict[str | None, Watched] = {
-        title: _watched([existing.get(ref.key) for ref in refs], runs[title])
-        for title, refs in records.items()
-    }
+    watched: dict[str | None, Watched] = {}
+    for title, refs in records.items():
+        status, hosts = (*(existing.get(ref.key) for ref in refs), None)[:2]
+        record = read_record((status or {}).get("data") or {})
+        is_over = record is not None and record.ended and record.run in runs[title]
+        watched[title] = Watched(hosts, record if is_over else None)
     ids: dict[str | None, str] = {
         title: applysets.applyset_id(ref) for title, ref in inventories.items()
     }
     declared = declarations(compilation, ids, generated=True)
     matching, seen = Matches(declared, rights, live.namespace), dict[Key, ObjectState]()
-    for value in _live_objects(live, compilation, there.values()):
+    named = [ref for ref in dict.fromkeys(matching.refs) if ref.name]
+    keys = {ref.key_in(live.namespace) for ref in named}
+    members = (
+        value
+        for inventory in there.values()
+        for value in live.members(inventory)
+        if reference(value).key_in(live.namespace) not in keys
+    )
+    for value in itertools.chain(live.get(named), members):
         matching.add(value)
         seen |= states([value])
+    proposed = {
+        title: ProposedJob(
+            deciding=group.deciding,
+            runs=runs[title],
+            ended=watched[title].ended,
+            version=seen_version(there.get(title), now),
+        )
+        for title, group in jobs.items()
+    }
     refused: list[Step] = []
     diagnostics: list[Diagnostic] = []
     if not rights.adopt:
@@ -122,77 +140,33 @@ def read_live(
         # A document that is left to its own controller is not gone.
         names += [(document.namespace, document.name or "") for document in compilation.skipped]
         known = {(namespace or live.namespace, name) for namespace, name in names}
-        left = orphans(cluster, job_set, known, [live.namespace, *(where for where, _ in known)])
-        leaving = [
-            parent for parent in there.values() if rights.adopt or not other_set(parent, job_set)
-        ]
-        diagnostics += _moved(leaving, job_set, known, cluster)
+        places = [live.namespace, *(where for where, _ in known)]
+        left = orphans(cluster, job_set, known, places)
+        proposed |= {
+            orphan.title: ProposedJob(version=seen_version(orphan.inventory, now))
+            for orphan in left
+        }
+        sources: dict[str, str] = {}
+        for parent in there.values():
+            if rights.adopt or not other_set(parent, job_set):
+                labels, annotations = belonging(parent)
+                sources[labels.get(SET, job_set.id)] = annotations.get(SOURCE, "")
+        sources.pop(job_set.id, None)
+        for set_id, source in sources.items():
+            # Some jobs leave another set: those that stay in it go unobserved.
+            stay = sorted(undeclared_jobs(cluster, set_id, known, places))
+            facts = {"former": source, "jobs": ", ".join(map("/".join, stay)) or "none"}
+            diagnostics.append(diagnose(codes.SET_CHANGED, None, set=job_set.source, **facts))
     return Snapshot(
         now=now,
         matching=matching,
         states=seen,
-        jobs={
-            title: ProposedJob(
-                deciding=group.deciding,
-                runs=runs[title],
-                ended=watched[title].ended,
-                version=seen_version(there.get(title), now),
-            )
-            for title, group in jobs.items()
-        },
+        jobs=proposed,
         watched=watched,
         refused=tuple(refused),
         orphans=tuple(left),
         diagnostics=tuple(diagnostics),
     )
-
-
-def _watched(maps: Sequence[Object | None], runs: Collection[str]) -> Watched:
-    status, hosts = (*maps, None)[:2]
-    record = read_record((status or {}).get("data") or {})
-    is_over = record is not None and record.ended and record.run in runs
-    return Watched(hosts, record if is_over else None)
-
-
-def _live_objects(
-    live: Live, compilation: Compilation, inventories: Iterable[Object]
-) -> Iterator[Object]:
-    refs: list[ObjectRef] = []
-    for value in compilation.in_order():
-        refs.append(reference(value))
-        # A job of another kind may have the name, and its ConfigMap another one.
-        refs += [structs.replace(refs[-1], name=name) for name in names_of_config(value)]
-    refs += [reference(value) for group in compilation.groups for value in group.generated]
-    refs = [ref for ref in dict.fromkeys(refs) if ref.name]
-    yield from live.get(refs)
-    declared = {ref.key_in(live.namespace) for ref in refs}
-    for inventory in inventories:
-        for value in live.members(inventory):
-            if reference(value).key_in(live.namespace) not in declared:
-                yield value
-
-
-def _moved(
-    inventories: Iterable[Object],
-    job_set: JobSet,
-    declared: Collection[tuple[str, str]],
-    cluster: Cluster,
-) -> Iterator[Diagnostic]:
-    """Warn of jobs that leave another set, with those that stay in it unobserved."""
-    sources: dict[str, str] = {}
-    for inventory in inventories:
-        labels, annotations = belonging(inventory)
-        sources[labels.get(SET, job_set.id)] = annotations.get(SOURCE, "")
-    sources.pop(job_set.id, None)
-    places = [cluster.namespace, *(where for where, _ in declared)]
-    for label, source in sources.items():
-        jobs = [
-            orphan_job(parent, declared)
-            for parent in parents(cluster, label, places)
-            if is_covered(parent, places)
-        ]
-        left = ", ".join("/".join(job) for job in sorted(filter(None, jobs))) or "none"
-        yield diagnose(codes.SET_CHANGED, None, former=source, set=job_set.source, jobs=left)
 
 
 def _operated(compilation: Compilation, cluster: Cluster) -> tuple[list[Step], list[Diagnostic]]:

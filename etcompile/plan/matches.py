@@ -54,7 +54,9 @@ class Matches:
     """The declared objects, and what exists of them.
 
     Attributes:
-        desired: The declared objects, each with its group.
+        desired: The declared objects, each with its reference and its group.
+        refs: What to read of a cluster: the declared objects, and where a job of any kind that has
+            the name of one of ours would have its ConfigMap.
         inventories: The ids of the ApplySets of the declared jobs.
         steps: What to do about declared objects that exist, unless they seem to differ.
         differences: Those that seem to differ.
@@ -68,11 +70,19 @@ class Matches:
         self.groups = list(groups)
         self.rights = rights
         self.namespace = namespace
-        self.desired: dict[ObjectKey, tuple[Object, Declared]] = {
-            reference(value).key_in(namespace): (value, group)
-            for group in self.groups
-            for value in group.objects
-        }
+        self.desired: dict[ObjectKey, tuple[ObjectRef, Object, Declared]] = {}
+        self.refs: list[ObjectRef] = []
+        self._configs: dict[ObjectKey, tuple[Object, str]] = {}
+        for group in self.groups:
+            for value in group.objects:
+                ref = reference(value)
+                self.desired[ref.key_in(namespace)] = (ref, value, group)
+                self.refs.append(ref)
+                for name in () if rights.whole else owners.names_of_config(value):
+                    config = structs.replace(ref, name=name)
+                    self.refs.append(config)
+                    if group.job:
+                        self._configs[config.key_in(namespace)] = (value, group.job)
         self.inventories = frozenset(group.inventory for group in self.groups if group.inventory)
         self.steps: dict[ObjectKey, list[Step]] = {}
         self.differences: dict[ObjectKey, Difference] = {}
@@ -80,13 +90,6 @@ class Matches:
         self.unready: set[ObjectKey] = set()
         self.other_jobs: dict[str, str] = {}
         self.listed: dict[str | None, float] = {}
-        # Where a job of any kind that has the name of one of ours would have its ConfigMap.
-        self._configs = {
-            structs.replace(reference(desired), name=name).key_in(namespace): (desired, group.job)
-            for desired, group in self.desired.values()
-            if group.job and not rights.whole
-            for name in owners.names_of_config(desired)
-        }
 
     def add(self, live: Object) -> None:
         key = reference(live).key_in(self.namespace)
@@ -97,8 +100,7 @@ class Matches:
             if INVENTORY_ID not in (live["metadata"].get("labels") or {}):
                 self.undeclared[key] = live
             return
-        desired, group = self.desired[key]
-        ref = reference(desired)
+        ref, desired, group = self.desired[key]
         if group.listed and is_config(desired["metadata"]):
             self.listed[group.job] = last_written(live, "data")
         if ref.key in group.create_only and not is_going(live):

@@ -131,6 +131,24 @@ def is_member(live: Object) -> bool:
     return inventory(live) is not None and stranger(live) is None
 
 
+def holder(live: Object, owned: Ownership, inventories: Collection[str]) -> str | None:
+    """Return whose an object is if it is not ours: `Argo CD application team manages it`.
+
+    Args:
+        inventories: The ids of the ApplySets that the declarations are of.
+    """
+    member = inventory(live)
+    if tool := tracker(live):
+        return f"{tool} manages it"
+    if member and member not in inventories:
+        return f"the ApplySet {member} manages it"
+    ours = owned.ours is not None or (member in inventories and stranger(live) is None)
+    if not owned.known:
+        # By a label of our own: `app.kubernetes.io/managed-by` may be somebody else's.
+        ours = ours or JOB_LABEL in (live["metadata"].get("labels") or {})
+    return None if ours else f"{makers(live)} made it"
+
+
 # Other jobs ---------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from msgspec import Struct, structs
 
 from etcompile.k8s.listkeys import ABSENT
-from etcompile.k8s.managedfields import Ownership, last_written
+from etcompile.k8s.managedfields import last_written
 from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.path import keyed, mapping_at, overlap
 from etcompile.model.protocol import JOB_LABEL, ROLE_LABEL
@@ -134,13 +134,13 @@ def decided(
     }
     runs: dict[tuple[str | None, str], frozenset[str]] = {}
     drafts: list[Draft] = []
-    for key, (value, group) in matching.desired.items():
+    for key, (ref, value, group) in matching.desired.items():
         if group.listed and value["kind"] == "Pod":
             runs[group.job, owners.run_of(value)] = group.listed
         if key in resolutions:
             steps = [resolutions[key]]
         else:
-            steps = matching.steps.get(key) or [created(value, reference(value))]
+            steps = matching.steps.get(key) or [created(value, ref)]
         record = watched.get(group.job, Watched()).ended
         if record and owners.run_of(value) and steps[-1].action == "create":
             why = f"its run has {record.phase.lower()}; `etcompile restart` runs it again"
@@ -148,8 +148,7 @@ def decided(
         for step in steps:
             if group.job in others and step.action == "wait":
                 continue
-            placed = structs.replace(step, job=group.job, origin=group.origin)
-            drafts.append(Draft(_of_another(placed, others), value))
+            drafts.append(Draft(structs.replace(step, job=group.job, origin=group.origin), value))
     drain = DRAIN if rights.drain is None else rights.drain
     titles = {group.inventory: group.job for group in matching.groups if group.inventory}
     for value in matching.undeclared.values():
@@ -158,12 +157,35 @@ def decided(
         name, where = (metadata.get("labels") or {}).get(JOB_LABEL), metadata.get("namespace")
         labelled = f"{where}/{name}" if where and name else name
         job = titles.get(owners.inventory(value) or "") or labelled or None
-        since = None
+        since = 0.0
         role = mapping_at(value, ("metadata", "labels")).get(ROLE_LABEL)
         if role in runs.get((job, owners.run_of(value)), ()):
-            hosts = watched.get(job, Watched()).hosts
-            since = _unlisted(value, matching.listed.get(job, 0.0), hosts, now, drain)
-        drafts.append(Draft(_of_another(structs.replace(step, job=job), others), value, since))
+            # Since when no host list names it: that of the files, or the one that a watcher keeps.
+            since = matching.listed.get(job, 0.0)
+            if (hosts := watched.get(job, Watched()).hosts) is not None:
+                named = set().union(*map(hosts_in, (hosts.get("data") or {}).values()))
+                is_named = not named.isdisjoint(host_names(value))
+                since = now if is_named else max(since, last_written(hosts, "data"))
+            since += since > 0  # times of managed fields are cut to the second
+        drains = since > 0 and now < since + drain
+        drafts.append(Draft(structs.replace(step, job=job), value, since if drains else None))
+    # All that exists under the names of a job is another job's if that has its name, and not only
+    # the ConfigMap by which it is known: a run that is limited to a Pod must not replace that Pod.
+    for place, draft in enumerate(drafts if others else ()):
+        step, other = draft.step, others.get(draft.step.job or "")
+        if other is None or step.action == "unchanged":
+            continue
+        kind, _, name = other.partition(" ")
+        reason = (
+            f"its job has the name of the {other}, and two such jobs cannot share a namespace:"
+            f" rename it, or first run etcompile delete --job {kind.lower()}/{name}"
+        )
+        if step.action == "unmanaged":
+            step = unmanaged(step, reason)
+        else:
+            step = structs.replace(step, changes=(), after=(), manifest=None)
+            step = conflict(step, Reason(reason))
+        drafts[place] = structs.replace(draft, step=step)
     return drafts
 
 
@@ -179,48 +201,12 @@ def arranged(
     idle = [draft for draft in drafts if draft.step.action in IDLE]
     acting = [draft for draft in drafts if draft.step.action not in IDLE]
     late = [draft for draft in idle if draft.step.ref.key_in(namespace) in matching.unready]
-    jobs = {key: group.job for key, (_, group) in matching.desired.items()}
+    jobs = {key: group.job for key, (_, _, group) in matching.desired.items()}
     acting = held(acting, pods, namespace, jobs)
     waits = {group.job: group.waits for group in matching.groups}
     drain = math.ceil(DRAIN if rights.drain is None else rights.drain)
     steps = in_turn(ordered(acting, waits, late, drain)) if acting else []
     return (*steps, *(draft.step for draft in idle))
-
-
-def _unlisted(
-    pod: Object, since: float, hosts: Object | None, now: float, drain: float
-) -> float | None:
-    """Return since when no host list names a Pod, None if it has drained.
-
-    Args:
-        since: When the list from the files was last written, 0 if unknown.
-        hosts: The list that a watcher keeps.
-    """
-    if hosts is not None:
-        named = set().union(*map(hosts_in, (hosts.get("data") or {}).values()))
-        is_named = not named.isdisjoint(host_names(pod))
-        since = now if is_named else max(since, last_written(hosts, "data"))
-    since += since > 0  # times of managed fields are cut to the second
-    return since if since and now < since + drain else None
-
-
-def _of_another(step: Step, others: Mapping[str, str]) -> Step:
-    """Refuse the step if a job of another kind has the name of its job.
-
-    All that exists under these names is the other job's, and not only the ConfigMap by which it is
-    known: a run that is limited to a Pod must not replace that Pod.
-    """
-    other = others.get(step.job or "")
-    if other is None or step.action == "unchanged":
-        return step
-    kind, _, name = other.partition(" ")
-    reason = (
-        f"its job has the name of the {other}, and two such jobs cannot share a namespace: rename"
-        f" it, or first run etcompile delete --job {kind.lower()}/{name}"
-    )
-    if step.action == "unmanaged":
-        return unmanaged(step, reason)
-    return conflict(structs.replace(step, changes=(), after=(), manifest=None), Reason(reason))
 
 
 # One object ---------------------------------------------------------------------------------------
@@ -265,7 +251,7 @@ def resolved(
     owned = seeming.owned
     if owned is None:
         return _decided(step, limits, rights)
-    holder = _holder(live, owned, inventories)
+    holder = owners.holder(live, owned, inventories)
     if owner := owners.owner(live, controller=True):
         return conflict(step, Reason(f"{owner} controls it and would undo the change"))
     why: list[Reason] = []
@@ -286,7 +272,18 @@ def resolved(
         return decided
     # A new object is as it is declared, and admission makes of it what it makes of all.
     decided = structs.replace(decided, manifest=manifest_of(seeming.declared))
-    return _guarded(decided, desired, live, rights)
+    # The fields that cannot change, without the option that would allow it.
+    immutable = Reason(decided.why[-1].text)
+    if owners.prevents_destruction(desired, live):
+        return conflict(decided, immutable, Reason(owners.FORBIDDEN))
+    lost = owners.lost_with(live, desired)
+    if lost is None:
+        return decided
+    if is_named(reference(live), rights.replace_data):
+        return structs.replace(decided, why=(immutable, Reason(lost)), needs=None)
+    words = f"--replace-data {seeming.ref.kind}/{seeming.ref.name} replaces it anyway"
+    why = [immutable, Reason(lost, Remedy("replace-data", words))]
+    return structs.replace(decided, why=tuple(why), needs="replace-data")
 
 
 def left_over(live: Object, rights: Rights, inventories: Collection[str]) -> Step:
@@ -317,20 +314,6 @@ def left_over(live: Object, rights: Rights, inventories: Collection[str]) -> Ste
     return unmanaged(step, "it is no longer in the files", PRUNE)
 
 
-def _holder(live: Object, owned: Ownership, inventories: Collection[str]) -> str | None:
-    """Return whose an object is if it is not ours: `Argo CD application team manages it`."""
-    member = owners.inventory(live)
-    if tool := owners.tracker(live):
-        return f"{tool} manages it"
-    if member and member not in inventories:
-        return f"the ApplySet {member} manages it"
-    ours = owned.ours is not None or (member in inventories and owners.stranger(live) is None)
-    if not owned.known:
-        # By a label of our own: `app.kubernetes.io/managed-by` may be somebody else's.
-        ours = ours or JOB_LABEL in (live["metadata"].get("labels") or {})
-    return None if ours else f"{owners.makers(live)} made it"
-
-
 def _decided(
     step: Step,
     limits: Iterable[Change],
@@ -353,21 +336,6 @@ def _decided(
     ]
     action: Action = "adopt" if holder else "update"
     return structs.replace(step, action=action, why=tuple(dict.fromkeys(why)))
-
-
-def _guarded(step: Step, desired: Object, live: Object, rights: Rights) -> Step:
-    # The fields that cannot change, without the option that would allow it.
-    immutable = Reason(step.why[-1].text)
-    if owners.prevents_destruction(desired, live):
-        return conflict(step, immutable, Reason(owners.FORBIDDEN))
-    lost = owners.lost_with(live, desired)
-    if lost is None:
-        return step
-    if is_named(reference(live), rights.replace_data):
-        return structs.replace(step, why=(immutable, Reason(lost)), needs=None)
-    words = f"--replace-data {step.ref.kind}/{step.ref.name} replaces it anyway"
-    reason = Reason(lost, Remedy("replace-data", words))
-    return structs.replace(step, why=(immutable, reason), needs="replace-data")
 
 
 def _changes(

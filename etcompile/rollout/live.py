@@ -7,7 +7,7 @@ set of jobs also has orphans: jobs that nothing declares any more, with all that
 
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -214,41 +214,43 @@ def orphans(
     cluster: Cluster,
     job_set: JobSet,
     declared: Collection[tuple[str, str]],
-    namespaces: Iterable[str],
+    namespaces: Collection[str],
 ) -> list[Orphan]:
-    """Return the orphans of a set.
-
-    Args:
-        namespaces: Which namespaces to list if not all may be listed.
-    """
-    places = set(namespaces)
-    jobs = {
-        job: parent
-        for parent in parents(cluster, job_set.id, places)
-        if (job := orphan_job(parent, declared)) and is_covered(parent, places)
-    }
+    jobs = undeclared_jobs(cluster, job_set.id, declared, namespaces)
     return [
         Orphan(f"{where}/{name}", jobs[where, name], tuple(belongings(cluster, name, where)))
         for where, name in sorted(jobs)
     ]
 
 
-def is_covered(parent: Object, namespaces: Collection[str]) -> bool:
-    """Return whether this apply covers a job, and not one with another default namespace."""
-    where = parent["metadata"]["namespace"]
-    annotations = parent["metadata"].get("annotations") or {}
-    return where in namespaces or annotations.get(DEFAULT_NAMESPACE) not in (None, where)
+def undeclared_jobs(
+    cluster: Cluster,
+    set_id: str,
+    declared: Collection[tuple[str, str]],
+    namespaces: Collection[str],
+) -> dict[tuple[str, str], Object]:
+    """Return the jobs of a set that are not declared, with their inventories.
 
-
-def parents(cluster: Cluster, set_id: str, namespaces: Iterable[str]) -> Iterator[Object]:
+    Args:
+        declared: The namespace and name of each declared job.
+        namespaces: Which namespaces to list if not all may be listed.
+    """
     maps = cluster.resource("v1", "ConfigMap")
+    jobs: dict[tuple[str, str], Object] = {}
     for namespace in (None, *dict.fromkeys(namespaces)):
         try:
             listing = cluster.list(maps, namespace, labels=f"{SET}={set_id}", metadata_only=True)
         except ClusterError as error:
             if error.status != 403:
                 raise
-        else:
-            yield from listing.items
-            if namespace is None:
-                return  # all namespaces may be listed
+            continue
+        for parent in listing.items:
+            if (job := orphan_job(parent, declared)) is None:
+                continue
+            # This apply covers it, and not one with another default namespace.
+            home = (parent["metadata"].get("annotations") or {}).get(DEFAULT_NAMESPACE)
+            if job[0] in namespaces or home not in (None, job[0]):
+                jobs[job] = parent
+        if namespace is None:
+            break  # all namespaces may be listed
+    return jobs
