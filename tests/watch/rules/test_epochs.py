@@ -1,20 +1,23 @@
 """Epochs as the supervisors report them; the watcher only brings back Pods that are gone."""
 
 import itertools
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from defects.test_trainer import job, replicated, runtime
 from etcompile.causes.log import Failure
-from etcompile.model.protocol import EPOCH
 from etcompile.model.supervision import epoch_line
 from etcompile.watch.core.actions import (
     CreatePod,
     DeletePod,
+    EmitEvent,
     PatchPod,
     WriteStatus,
 )
+from etcompile.watch.core.view import LogRead
 from watch.rules.supervised import FIRST, begins, failed, pytorch_job, uids
 from watcher_rules import observed
 from world import World, mpi_job
@@ -83,29 +86,16 @@ def test_watcher_that_was_away_counts_each_epoch_once() -> None:
 
 
 def test_epoch_is_read_from_termination_messages() -> None:
+    text = "step 7\netcompile: epoch 3 begins (restarts: 2, in a row: 0): worker-0 was deleted\nx"
+    ended = {"exitCode": 1, "message": text, "finishedAt": "2026-11-23T10:00:00Z"}
+    status = {"name": "main", "restartCount": 1, "lastState": {"terminated": ended}}
+    metadata = {"name": "p", "uid": "u", "labels": {"etcompile.dev/role": "worker"}}
+    pod = {"metadata": metadata, "status": {"phase": "Running", "containerStatuses": [status]}}
     world = World(pytorch_job())
-    line = epoch_line("etcompile: " + begins(3, 2, "worker-0 was deleted", 0))
-    assert line is not None
-    world.change("mnist-worker-1", epochs=(line,), restarts=1)
+    world.change("mnist-worker-1", epochs=observed(pod).epochs, restarts=1)
     world.wait(1)
     assert (world.record.epoch, world.record.restarts) == (3, 2)
     assert world.record.epoch_reason == "worker-0 was deleted"
-
-
-def test_termination_message_contains_the_line_of_an_epoch() -> None:
-    text = "step 7\netcompile: epoch 2 begins (restarts: 1, in a row: 1): worker-3 was deleted\nx"
-    ended = {"exitCode": 1, "message": text, "finishedAt": "2026-11-23T10:00:00Z"}
-    status = {"name": "main", "restartCount": 1, "lastState": {"terminated": ended}}
-    labels = {"etcompile.dev/role": "worker"}
-    view = observed(
-        {
-            "metadata": {"name": "p", "uid": "u", "labels": labels},
-            "status": {"phase": "Running", "containerStatuses": [status]},
-        }
-    )
-    [line] = view.epochs
-    assert (line.epoch, line.restarts, line.why) == (2, 1, "worker-3 was deleted")
-    assert line.at
 
 
 @pytest.mark.parametrize(
@@ -122,28 +112,28 @@ def test_text_that_no_supervisor_writes_is_no_epoch_line(text: str) -> None:
     assert epoch_line(text) is None
 
 
-def test_text_of_an_epoch_line_is_printable_and_short() -> None:
-    line = epoch_line("etcompile: " + begins(1, 1, "\x1b[31m" + "x" * 2000))
-    assert line is not None
-    assert "\x1b" not in line.why
-    assert len(line.why) <= 300
+def test_log_that_may_not_be_read_is_retried_after_minutes() -> None:
+    world = World(pytorch_job())
+    world.known_logs[world.pods[FIRST].uid] = {"epochs": LogRead(at=world.now, failed=True)}
+    before = len(world.reads("epochs"))
+    world.wait(299)
+    assert len(world.reads("epochs")) == before
+    world.wait(2)
+    assert len(world.reads("epochs")) == before + 1
+
+
+def test_command_without_a_supervisor_is_reported() -> None:
+    script = (Path(__file__).parents[3] / "templates" / "supervise.sh.j2").read_text()
+    [line] = re.findall("echo '(etcompile: unsupervised: .*)'", script)
+    world = World(pytorch_job())
+    lines = (f"2026-01-01T00:00:01Z {line}",)
+    world.known_logs[world.pods[FIRST].uid] = {"epochs": LogRead(lines=lines)}
+    [event] = [action for action in world.decide() if isinstance(action, EmitEvent)]
+    assert (event.reason, event.pod, event.once) == ("Unsupervised", FIRST, True)
+    assert event.message.startswith("this image has no Python 3.8")
 
 
 # Bringing back Pods ----------------------------------------------------------------------------
-
-
-def test_deleted_pod_alone_is_recreated_with_the_epoch() -> None:
-    world = World(pytorch_job())
-    world.says(FIRST, begins(1, 1, failed("worker-0")))
-    world.wait(20)
-    world.done.clear()
-    before = uids(world)
-    world.delete("mnist-worker-1")
-    world.wait(30)
-    [created] = changes(world)
-    assert (created.name, created.annotations[EPOCH]) == ("mnist-worker-1", "1 1")
-    after = uids(world)
-    assert {name for name in after if after[name] != before[name]} == {"mnist-worker-1"}
 
 
 ORDERS = [order for size in range(2, 5) for order in itertools.permutations("degl", size)]
@@ -175,6 +165,13 @@ def test_deleted_pod_never_counts_in_any_order_of_events(order) -> None:
     assert {*world.pods} == {*world.declared}
 
 
+def test_text_of_an_epoch_line_is_printable_and_short() -> None:
+    line = epoch_line("etcompile: " + begins(1, 1, "\x1b[31m" + "x" * 2000))
+    assert line is not None
+    assert "\x1b" not in line.why
+    assert len(line.why) <= 300
+
+
 def test_failed_pod_counts_once_and_comes_back() -> None:
     world = World(pytorch_job(limit=1))
     world.fail("mnist-worker-1", 137)
@@ -186,6 +183,9 @@ def test_failed_pod_counts_once_and_comes_back() -> None:
     world.says(FIRST, begins(2, 1, failed("worker-0")))
     world.wait(15)
     assert world.record.reason == "BackoffLimitExceeded"
+
+
+# The end, and other Pods -----------------------------------------------------------------------
 
 
 def test_container_that_the_kubelet_restarts_counts_as_one_epoch() -> None:
@@ -200,38 +200,23 @@ def test_container_that_the_kubelet_restarts_counts_as_one_epoch() -> None:
     assert not changes(world)
 
 
-# The end, and other Pods -----------------------------------------------------------------------
-
-
-def test_last_epoch_ends_the_run() -> None:
-    world = World(pytorch_job(limit=2))
-    why = "backoffLimit 2 is reached: worker-1 failed first: exit code 3"
+@pytest.mark.parametrize(
+    ("restart", "why", "reason"),
+    [
+        ("OnFailure", "backoffLimit 2 is reached", "BackoffLimitExceeded"),
+        ("ExitCode", "its exit code is not retried", "PodFailed"),
+    ],
+)
+def test_last_epoch_ends_the_run(restart: str, why: str, reason: str) -> None:
+    world = World(pytorch_job(restart=restart, limit=2))
+    why = f"{why}: worker-1 failed first: exit code 3"
     world.says(FIRST, f"epoch 2 is the last (restarts: 2, in a row: 2): {why}", ended=True)
     world.fail("mnist-worker-0", 143)
     world.settle()
-    assert (world.record.phase, world.record.reason) == ("Failed", "BackoffLimitExceeded")
+    assert (world.record.phase, world.record.reason) == ("Failed", reason)
     assert (world.record.message, world.record.restarts) == (why, 2)
     assert world.failures[0].code == 3
     assert not any(one.uid for one in world.of(CreatePod))
-
-
-def test_exit_code_that_is_not_retried_ends_the_run() -> None:
-    world = World(pytorch_job(restart="ExitCode"))
-    why = "its exit code is not retried: worker-1 failed first: exit code 1"
-    world.says(
-        "mnist-worker-1", f"epoch 0 is the last (restarts: 0, in a row: 0): {why}", ended=True
-    )
-    world.fail("mnist-worker-1", 1)
-    world.settle()
-    assert (world.record.phase, world.record.reason) == ("Failed", "PodFailed")
-    assert world.record.message == why
-
-
-def needs_new_pods(world: World, epoch: int, restarts: int) -> None:
-    why = failed("worker-1")
-    line = f"epoch {epoch} needs new Pods (restarts: {restarts}, in a row: 5): {why}"
-    world.says("mnist-worker-1", line, ended=True)
-    world.settle()
 
 
 def test_new_pods_after_a_deletion_are_not_counted() -> None:
@@ -252,7 +237,9 @@ def test_all_pods_are_recreated_once_and_get_the_epoch() -> None:
         world.now += 10
         world.says(FIRST, begins(epoch, epoch, failed("worker-1")))
     world.wait(15)
-    needs_new_pods(world, 5, 5)
+    line = f"epoch 5 needs new Pods (restarts: 5, in a row: 5): {failed('worker-1')}"
+    world.says("mnist-worker-1", line, ended=True)
+    world.settle()
     assert world.record.phase == "Restarting"
     world.wait(60)
     assert world.record.phase == "Running"
@@ -271,6 +258,9 @@ def test_all_pods_are_recreated_once_and_get_the_epoch() -> None:
     assert (world.record.phase, world.record.reason) == ("Failed", "RestartsInARow")
 
 
+# Each by itself --------------------------------------------------------------------------------
+
+
 def test_long_epoch_ends_a_series_of_restarts() -> None:
     world = World(pytorch_job())
     for epoch in range(1, 30):
@@ -278,9 +268,6 @@ def test_long_epoch_ends_a_series_of_restarts() -> None:
         world.says(FIRST, begins(epoch, epoch, failed("worker-1"), 1))
         world.wait(15)
     assert (world.record.phase, world.record.restarts_in_a_row) == ("Running", 1)
-
-
-# Each by itself --------------------------------------------------------------------------------
 
 
 def launcher(limit: int | None = None) -> World:
@@ -400,15 +387,6 @@ def test_killed_container_belongs_to_the_attempt_that_it_ended() -> None:
     world.wait(5)
     [failure] = world.failures
     assert failure.attempt == 0
-
-
-def test_terminating_pods_do_not_request_another_restart() -> None:
-    world = World(pytorch_job())
-    needs_new_pods(world, 0, 0)
-    gang = world.record.gang
-    world.wait(2, ready=False)
-    assert world.record.gang == gang
-    assert world.record.restarts == 1
 
 
 def test_log_of_a_new_pod_is_not_read_for_an_older_failure() -> None:

@@ -4,15 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, note
-from hypothesis import strategies as st
 
 from etcompile.model import Settings
 from etcompile.model.run_record import RestartHistory
 from etcompile.watch.core.actions import CreatePod, DeletePod
-from randomness import examples
 from specs import dlrover_type, elastic_job, scale_plan
-from watch.rules.test_any_faults import OPERATIONS, operate
 from world import World, stored_job
 
 MASTER = "elasticjob-mnist-dlrover-master-0"
@@ -58,10 +54,6 @@ def history(world: World) -> RestartHistory:
     return recorded
 
 
-def out_of_memory(world: World, name: str) -> None:
-    world.fail(name, 137, reasons=("OOMKilled",))
-
-
 LOSSES: dict[str, Callable[[World, str], None]] = {
     "exit 1": lambda it, name: it.fail(name, 1),
     "exit 2": lambda it, name: it.fail(name, 2),
@@ -72,7 +64,7 @@ LOSSES: dict[str, Callable[[World, str], None]] = {
     "exit 143": lambda it, name: it.fail(name, 143),
     "exit 201": lambda it, name: it.fail(name, 201),
     "exit 247": lambda it, name: it.fail(name, 247),
-    "OOMKilled": out_of_memory,
+    "OOMKilled": lambda it, name: it.fail(name, 137, reasons=("OOMKilled",)),
     "evicted": lambda it, name: it.evict(name),
     "evicted, 137": lambda it, name: it.evict(name, 137),
     "no exit code": lambda it, name: it.fail(name, None),
@@ -119,19 +111,6 @@ def test_lost_worker_is_followed_as_the_table_of_exit_codes_says(
     assert (WORKER in world.pods) == lost, "who failed stays, for the sake of its log"
 
 
-@pytest.mark.parametrize(("loss", "counted"), [("exit 1", True), ("exit 137", False)])
-def test_rank_is_followed_up_to_its_limit_and_kills_do_not_count(loss: str, counted: bool) -> None:
-    world = World(servers("Always"))
-    for number in range(2, 12):
-        name = WORKER if number == 2 else named(number - 1)
-        if name not in world.pods:
-            break
-        LOSSES[loss](world, name)
-        world.wait(400)
-    assert len(world.followers) == (3 if counted else 10)
-    assert (world.record.phase == "Failed") == counted
-
-
 @pytest.mark.parametrize(("restart_count", "most"), [(None, 3), (0, 0), (1, 1), (9, 5)])
 def test_limit_of_followers_is_restart_count_and_five_at_most(
     restart_count: int | None, most: int
@@ -168,6 +147,8 @@ def test_deletions_and_evictions_count_towards_no_limit() -> None:
         name = WORKER if number == 4 else named(number - 1)
         world.evict(name) if number % 2 else world.delete(name)
         world.wait(60)
+        world.restart_watcher()
+        assert named(number) in world.followers, "numbers are not given twice"
     assert world.record.phase == "Running"
     assert world.record.replica(("worker", 1)).history == RestartHistory(15, relaunches=12)
 
@@ -186,59 +167,19 @@ def test_numbers_of_followers_begin_after_the_largest_declared_scale() -> None:
     ]
 
 
-def test_number_of_a_follower_that_is_gone_is_not_used_again() -> None:
-    world = World(torch())
-    for number in range(4, 8):
-        name = WORKER if number == 4 else named(number - 1)
-        world.vanish(name)
-        world.wait(10)
-        world.restart_watcher()
-        assert max(world.followers) == named(number)
-
-
-def test_lost_run_record_creates_no_second_follower() -> None:
-    world = World(torch())
-    world.fail(WORKER, 1)
-    world.wait(10)
-    world.status = None
-    world.restart_watcher()
-    world.wait(60)
-    assert world.followers == {named(4)}
-    assert history(world).index == 4
-    world.delete(named(4))
-    world.wait(10)
-    assert world.followers == {named(4), named(5)}
-
-
-def test_recorded_follower_is_created_by_the_next_watcher() -> None:
-    world = World(torch())
-    world.fail(WORKER, 1)
-    world.settle(until=lambda action: isinstance(action, CreatePod))
-    world.restart_watcher()
-    world.wait(10)
-    assert world.followers == {named(4)}
-    assert world.record.replica(("worker", 1)).history == RestartHistory(4, relaunches=1, counted=1)
-
-
 # Two of one rank ---------------------------------------------------------------------------------
 
 
-def test_terminating_worker_is_not_followed_before_its_grace_period_ends() -> None:
+@pytest.mark.parametrize("vanishes", [True, False], ids=["gone at last", "on a dead node"])
+def test_terminating_worker_is_not_followed_before_its_grace_period_ends(vanishes: bool) -> None:
     world = World(torch())
     world.change(WORKER, deleting=True, due=world.now + 30)
     world.wait(25, ready=False)
     assert not world.followers
-    world.vanish(WORKER)
-    world.wait(10)
+    if vanishes:
+        world.vanish(WORKER)
+    world.wait(35, ready=False)
     assert world.followers == {named(4)}
-
-
-def test_worker_on_a_dead_node_is_followed_after_its_grace_period() -> None:
-    world = World(torch())
-    world.change(WORKER, deleting=True, due=world.now + 30)
-    world.wait(60, ready=False)
-    assert world.followers == {named(4)}
-    assert world.pods[WORKER].deleting
 
 
 def test_deleted_worker_synced_from_git_comes_back_under_its_name() -> None:
@@ -248,18 +189,6 @@ def test_deleted_worker_synced_from_git_comes_back_under_its_name() -> None:
     assert not world.followers
     assert world.pods[WORKER].ready
     assert world.record.replica(("worker", 1)).history == RestartHistory(relaunches=1)
-
-
-def test_failed_worker_synced_from_git_stays_and_is_followed() -> None:
-    world = World(torch(), git=True)
-    world.fail(WORKER, 1)
-    for _ in range(5):
-        world.wait(10)
-        world.sync()
-    assert world.pods[WORKER].phase == "Failed"
-    assert world.followers == {named(4)}
-    assert world.pods[named(4)].ready
-    assert world.deleted == []
 
 
 def test_follower_leaves_when_the_declared_worker_is_back() -> None:
@@ -313,21 +242,6 @@ def test_moved_worker_leaves_when_the_pod_with_its_rank_is_there(git: bool) -> N
     assert world.pods[named(3)].rank == 1
 
 
-@pytest.mark.parametrize("git", [True, False])
-def test_scale_in_removes_followers_of_the_rank_too(git: bool) -> None:
-    job = torch("2:4")
-    world = World(job, git=git)
-    world.fail(named(3), 1)
-    world.wait(10)
-    assert world.pods[named(4)].rank == 3
-    plan = scale_plan(replicaResourceSpecs={"worker": {"replicas": 3}})
-    world.job, world.settings = stored_job(job, plan)
-    world.sync()
-    world.wait(100)
-    assert named(4) not in world.pods
-    assert world.record.phase == "Running"
-
-
 # The end -----------------------------------------------------------------------------------------
 
 
@@ -345,25 +259,24 @@ def test_run_succeeds_when_all_ranks_did_followers_included() -> None:
     assert world.deleted == []
 
 
-def test_run_succeeds_with_the_least_nodes_if_others_are_not_followed() -> None:
+@pytest.mark.parametrize(
+    ("lost", "phase"),
+    [([WORKER], "Succeeded"), ([WORKER, named(2)], "Failed")],
+    ids=["the least is left", "fewer than the least are left"],
+)
+def test_run_ends_by_its_least_nodes_if_others_are_not_followed(
+    lost: list[str], phase: str
+) -> None:
     world = World(torch())
-    LOSSES["OOMKilled"](world, WORKER)
-    world.settle()
+    for name in lost:
+        assert world.record.phase == "Running"
+        LOSSES["OOMKilled"](world, name)
+        world.settle()
     assert "OOMKilled: no Pod replaces it" in world.emitted("PodLost")[0].message
-    for name in (named(0), named(2), named(3)):
+    for name in {named(0), named(2), named(3)} - {*lost}:
         world.succeed(name)
     world.settle()
-    assert world.record.phase == "Succeeded"
-
-
-def test_run_fails_with_fewer_nodes_than_the_least() -> None:
-    world = World(torch())
-    LOSSES["OOMKilled"](world, WORKER)
-    world.settle()
-    assert world.record.phase == "Running"
-    LOSSES["OOMKilled"](world, named(2))
-    world.settle()
-    assert world.record.phase == "Failed"
+    assert world.record.phase == phase
 
 
 def test_no_worker_is_followed_after_one_succeeded() -> None:
@@ -473,14 +386,7 @@ def test_worker_whose_log_cannot_be_read_is_not_ended() -> None:
     assert len(world.reads("activity")) < 1000
 
 
-def test_log_of_a_worker_is_read_no_more_often_than_needed() -> None:
-    world = World(torch(annotations={"etcompile.dev/stuck-after": "1800"}))
-    world.done.clear()
-    for _ in range(20):
-        world.words = {named(index): world.now for index in range(4)}
-        world.wait(SILENT / 2)
-    assert not world.followers
-    assert len(world.reads("activity")) <= 4 * 20
+# Memory ------------------------------------------------------------------------------------------
 
 
 def test_silent_worker_is_followed_only_up_to_its_limit() -> None:
@@ -491,10 +397,7 @@ def test_silent_worker_is_followed_only_up_to_its_limit() -> None:
     assert not [pod for pod in world.pods.values() if pod.rank == 1 and not pod.ended]
 
 
-# Memory ------------------------------------------------------------------------------------------
-
-
-def test_worker_out_of_memory_without_a_master_is_followed_with_more() -> None:
+def test_worker_out_of_memory_is_followed_with_more_up_to_the_largest() -> None:
     world = World(servers())
     name, sizes = WORKER, []
     for _ in range(3):
@@ -507,99 +410,9 @@ def test_worker_out_of_memory_without_a_master_is_followed_with_more() -> None:
         assert created.undeclared.resources == {"memory": line.memory}
         name = created.name
     assert sizes == ["8192Mi", "16384Mi", "24576Mi"]
-
-
-def test_worker_at_the_largest_memory_is_not_followed() -> None:
     memory = {"requests": {"memory": "64Gi"}}
     worker = dlrover_type(3, command=["python", "train.py"], resources=memory)
-    world = World(servers(worker=worker))
-    LOSSES["OOMKilled"](world, WORKER)
-    world.settle()
-    assert not world.followers
-    assert world.record.phase == "Failed"
-
-
-# Whatever happens --------------------------------------------------------------------------------
-
-ELASTIC = st.one_of(
-    OPERATIONS,
-    st.tuples(st.just("status lost")),
-    st.tuples(st.just("plan"), st.integers(2, 5)),
-)
-
-
-class Watched(World):
-    """A world in which no rank ever has two Pods at work for longer than it takes to see."""
-
-    @property
-    def over(self) -> bool:
-        """Whether the run has ended, as far as it is written down."""
-        return self.status is not None and self.record.ended
-
-    def act(self, action: Any) -> None:
-        note(f"  {self.now:.1f} {action}")
-        replaces = isinstance(action, CreatePod) and action.uid
-        assert not replaces or action.role == "dlrover-master", action
-        if isinstance(action, CreatePod) and action.undeclared is not None:
-            rank = action.undeclared.place
-            others = [pod for pod in self.pods.values() if pod.name != action.name]
-            at_work = [pod for pod in others if pod.rank == rank and not pod.ended]
-            assert not at_work, f"{action} beside {at_work}"
-        if isinstance(action, DeletePod) and not self.over:
-            pod = self.pods.get(action.name)
-            if pod is not None and pod.uid == action.uid:
-                assert not pod.ended or pod.name in self.declared, f"{action}: its log"
-        super().act(action)
-
-
-def operate_elastic(world: Watched, operation: tuple[Any, ...]) -> None:
-    match operation:
-        case ("status lost",):
-            if not world.over:
-                world.status = None
-                world.restart_watcher()
-        case ("plan", count):
-            plan = scale_plan(replicaResourceSpecs={"worker": {"replicas": count}})
-            world.job, world.settings = stored_job(torch("2:5", 3), plan)
-        case _:
-            operate(world, operation, [n for n, pod in world.pods.items() if pod.rank is not None])
-
-
-@examples(300)
-@example(
-    # Git brings the declared Pod back, and both that had followed it have ended.
-    git=True,
-    script=[
-        (("fail", 0, 1), True),
-        (("evict", 3), True),
-        (("erase", 0), False),
-        (("evict", 3), False),
-    ],
-)
-@given(git=st.booleans(), script=st.lists(st.tuples(ELASTIC, st.booleans()), max_size=14))
-def test_any_faults_leave_each_rank_with_one_pod_or_the_run_with_a_verdict(
-    git: bool, script: list[tuple[tuple[Any, ...], bool]]
-) -> None:
-    world = Watched(torch("2:5", 3), git=git)
-    for operation, settles in script:
-        note(f"{world.now:.1f} {operation}")
-        operate_elastic(world, operation)
-        if settles:
-            world.settle()
-    note("quiet")
-    for _ in range(4):
-        world.wait(1000.0)
-        world.sync()
-        world.get_ready()
-    world.wait(4000.0)
-    if world.over:
-        assert world.record.phase == "Failed"
-        return
-    [role] = [one for one in world.job.roles if one.recovery.relaunch]
-    left = {key for key, one in world.record.every_replica() if one.left}
-    for member in role.members:
-        ready = [pod for pod in world.pods.values() if pod.rank == member.place and pod.ready]
-        # Of whom nobody follows, whoever applies the job again may make another try.
-        assert len(ready) == 1 or (not ready and ("worker", member.place) in left)
-    ranks = {member.place for member in role.members}
-    assert not [pod for pod in world.pods.values() if pod.rank not in {None, *ranks} and pod.ready]
+    largest = World(servers(worker=worker))
+    LOSSES["OOMKilled"](largest, WORKER)
+    largest.settle()
+    assert (largest.followers, largest.record.phase) == (set(), "Failed")

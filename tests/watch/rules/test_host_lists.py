@@ -54,33 +54,17 @@ def test_launcher_that_starts_is_touched_once() -> None:
     assert len(world.patched("touch")) == 1
 
 
-def test_list_has_whole_lines_in_natural_order() -> None:
-    world = et_world(12)
-    assert [line.split(":")[0] for line in hostfile(world)] == [
-        f"mnist-worker-{index}" for index in range(12)
-    ]
-    assert world.hosts is not None
-    assert all(text.endswith("\n") and "\n\n" not in text for text in world.hosts.data.values())
-
-
-def test_list_of_deepspeed_changes_with_the_others() -> None:
-    world = et_world(policy="Never")
-    world.fail("mnist-worker-1")
-    world.settle()
-    assert world.hosts is not None
-    assert world.hosts.data["deepspeed-hostfile"] == (
-        "mnist-worker-0 slots=1\nmnist-worker-2 slots=1\n"
-    )
-
-
 @pytest.mark.parametrize("change", [{"ready": False}, {"deleting": True}])
-def test_host_leaves_the_list_when_it_is_unready_or_terminating(
-    change: dict[str, Any],
-) -> None:
-    world = et_world()
+def test_host_leaves_all_lists_when_it_is_unready_or_terminating(change: dict[str, Any]) -> None:
+    world = et_world(12)
     world.change("mnist-worker-1", **change)
     world.settle()
-    assert world.listed == ["mnist-worker-0", "mnist-worker-2"]
+    hosts = [f"mnist-worker-{index}" for index in range(12) if index != 1]
+    assert world.listed == hosts, "in natural order"
+    assert world.hosts is not None
+    deepspeed = "".join(f"{host} slots=1\n" for host in hosts)
+    assert world.hosts.data["deepspeed-hostfile"] == deepspeed
+    assert all(text.endswith("\n") and "\n\n" not in text for text in world.hosts.data.values())
 
 
 def test_launcher_is_touched_after_each_change_and_only_then() -> None:
@@ -93,15 +77,6 @@ def test_launcher_is_touched_after_each_change_and_only_then() -> None:
     world.change("mnist-worker-1", ready=True)
     world.settle()
     assert world.pods["mnist-launcher"].touched != touched
-
-
-def test_lost_touch_is_repeated_by_the_next_watcher() -> None:
-    world = et_world()
-    world.change("mnist-worker-1", ready=False)
-    world.settle(until=lambda action: getattr(action, "what", "") == "touch")
-    world.restart_watcher()
-    world.settle()
-    assert len(world.patched("touch")) == 1
 
 
 def test_launcher_is_touched_though_its_clock_is_ahead() -> None:
@@ -230,54 +205,27 @@ def test_new_launcher_gets_the_first_names_again() -> None:
     assert hostfile(world) == ["mnist-worker-0:1", "mnist-worker-1:1"]
 
 
-def test_replacement_is_listed_under_its_name_if_the_launcher_allows() -> None:
-    world = World(mpi_job(elastic=False))
-    world.delete("mnist-worker-1")
+NAMES = {
+    "TrainingJob with a shared Service": "mnist-worker-0:1 mnist-worker-1.mnist:1",
+    "TrainJob": "t-node-0-0.t:1 t-node-0-1.t.ml:1 t-launcher-0-0.t:1",
+    "v1": "mnist-worker-0:1 mnist-worker-1:1",  # its launcher allows the same name again
+    "v2beta1": "mnist-worker-0.mnist.ml.svc:1 mnist-worker-1.mnist.ml.svc:1",
+    "PyTorchJob": "",
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_replacement_is_listed_by_a_name_of_its_kind(kind: str) -> None:
+    if kind == "PyTorchJob":
+        world = World(kubeflow_job(kind, {"Master": 1, "Worker": 2}))
+    elif "shared" in kind:
+        world = et_world(2, settings=Settings(services="shared"))
+    else:
+        world = World(*of_workers(kind, 3 if kind == "TrainJob" else 2))
+    world.delete("t-node-0-1" if kind == "TrainJob" else "mnist-worker-1")
     world.wait(60)
-    assert world.hosts is not None
-    assert world.hosts.data["hosts"] == "mnist-worker-0:1\nmnist-worker-1:1\n"
-
-
-def test_hosts_of_a_shared_service_are_named_with_it() -> None:
-    world = et_world(2, settings=Settings(services="shared"))
-    world.fail("mnist-worker-1")
-    world.wait(60)
-    assert hostfile(world)[1] == "mnist-worker-1.mnist:1"
-
-
-def test_hosts_of_the_mpi_operator_have_their_domain() -> None:
-    world = World(mpi_job(elastic=True, version="v2beta1"))
-    world.change("mnist-worker-1", ready=False)
-    world.settle()
-    world.change("mnist-worker-1", ready=True)
-    world.settle()
-    assert world.hosts is not None
-    assert world.hosts.data["hosts"] == (
-        "mnist-worker-0.mnist.ml.svc:1\nmnist-worker-1.mnist.ml.svc:1\n"
-    )
-
-
-def test_hosts_of_a_trainjob_are_named_with_their_service() -> None:
-    annotations = {"etcompile.dev/nnodes": "2:4"}
-    trainjob = train_job(trainer={"numNodes": 3, "command": ["horovodrun", *DISCOVERS, "t"]})
-    trainjob["metadata"]["annotations"] = annotations
-    world = World(mpi(), trainjob)
-    world.change("t-node-0-1", ready=False)
-    world.settle()
-    assert world.hosts is not None
-    assert world.hosts.data["hosts"] == "t-node-0-0.t:1\nt-launcher-0-0.t:1\n"
-    world.change("t-node-0-1", ready=True)
-    world.fail("t-node-0-1")
-    world.wait(60)
-    assert world.hosts.data["hosts"] == ("t-node-0-0.t:1\nt-node-0-1.t.ml:1\nt-launcher-0-0.t:1\n")
-    assert world.hosts.data["hostfile"].splitlines()[1] == "t-node-0-1.t.ml slots=1"
-
-
-def test_job_without_live_lists_gets_none() -> None:
-    world = World(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}))
-    world.fail("mnist-worker-0")
-    world.wait(60)
-    assert world.hosts is None
+    data = world.hosts.data if world.hosts is not None else {"hosts": ""}
+    assert data.get("hosts", data.get("hostfile")).split() == NAMES[kind].split()
 
 
 # Scaling ------------------------------------------------------------------------------------
@@ -330,31 +278,16 @@ def test_launcher_is_touched_once_for_each_applied_scale(kind: str, restarted: b
         assert all("launcher" in name for name in touched)
 
 
-@pytest.mark.parametrize("git", [False, True])
-def test_scaled_in_worker_leaves_the_list_first(git: bool) -> None:
-    world = et_world(git=git)
-    rescaled(world, scale_in("less", 1))
-    world.settle()
-    assert world.listed == ["mnist-worker-0", "mnist-worker-1"]
-    assert "mnist-worker-2" in world.pods
-
-
 def test_scaled_in_worker_synced_from_git_is_left_to_its_tool() -> None:
     world = et_world(git=True)
     rescaled(world, scale_in("less", 1))
+    world.settle()
+    assert world.listed == ["mnist-worker-0", "mnist-worker-1"]
     world.wait(600)
     assert world.deleted == []
     world.sync()
     world.wait(600)
     assert sorted(world.pods) == ["mnist-launcher", "mnist-worker-0", "mnist-worker-1"]
-
-
-def test_scaled_in_worker_that_fails_is_not_recreated() -> None:
-    world = et_world()
-    rescaled(world, scale_in("less", 1))
-    world.fail("mnist-worker-2")
-    world.wait(600)
-    assert "mnist-worker-2" not in world.pods
 
 
 def test_new_workers_are_listed_when_ready_and_not_created_by_the_watcher() -> None:
@@ -394,16 +327,6 @@ def test_worker_created_before_its_config_map_changes_does_not_leave() -> None:
     world.wait(120)
     assert len(world.emitted("WorkerLeaves")) == 1
     assert "mnist-worker-3" not in world.pods
-
-
-def test_number_of_a_scaled_in_worker_can_be_used_again() -> None:
-    world = et_world()
-    rescaled(world, scale_in("less", 1))
-    world.wait(600)
-    rescaled(world, scale_in("less", 1), scale_out("more", 1))
-    world.sync()
-    world.wait(60)
-    assert world.listed[-1] == "mnist-worker-2"
 
 
 @pytest.mark.parametrize("out", [0, 60], ids=["at once", "after its loss was written down"])

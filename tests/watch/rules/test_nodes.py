@@ -55,6 +55,11 @@ def test_pod_of_a_silent_node_is_deleted_by_force_after_its_time() -> None:
     assert (failure.pod, failure.reason) == ("mnist-worker-1", "NodeLost")
 
 
+def going(world: World) -> dict[str, Any]:
+    """The facts of a Pod whose deletion was requested now."""
+    return {"deleting": True, "due": world.now + 30, "deletion_requested": world.now}
+
+
 def test_node_that_answers_again_in_time_does_not_lose_its_pod() -> None:
     world = job(**{LOST: "300"})
     falls_silent(world, "mnist-worker-1")
@@ -67,33 +72,22 @@ def test_node_that_answers_again_in_time_does_not_lose_its_pod() -> None:
 def test_pod_evicted_from_a_silent_node_is_deleted_by_force_too() -> None:
     world = job(**{LOST: "60"})
     # It was not Ready when its node fell silent, so only its deletion tells.
-    world.change(
-        "mnist-worker-0",
-        ready=False,
-        deleting=True,
-        due=world.now + 30,
-        deletion_requested=world.now,
-    )
+    world.change("mnist-worker-0", ready=False, **going(world))
     world.wait(89, ready=False)
     assert not forced(world)
     world.wait(30, ready=False)
     assert forced(world) == ["mnist-worker-0"]
-    assert world.pods["mnist-worker-0"].created > 0
     assert not world.pods["mnist-worker-0"].deleting
 
 
-@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_ended_pod_with_a_finalizer_is_not_deleted_by_force(phase: str) -> None:
-    world = job(**{LOST: "60"})
-    world.change("mnist-worker-0", phase=phase, ready=False, deleting=True, due=world.now)
-    world.wait(600, ready=False)
-    assert not forced(world)
-
-
-def test_pod_of_a_silent_node_stays_without_the_annotation() -> None:
-    world = job()
-    falls_silent(world, "mnist-worker-1")
-    world.change("mnist-worker-1", deleting=True, due=world.now + 30, deletion_requested=world.now)
+@pytest.mark.parametrize("limit", ["60", ""], ids=["with a finalizer", "without the annotation"])
+def test_terminating_pod_is_not_deleted_by_force(limit: str) -> None:
+    world = job(**({LOST: limit} if limit else {}))
+    if limit:
+        world.change("mnist-worker-0", phase="Failed", ready=False, **going(world))
+    else:
+        falls_silent(world, "mnist-worker-1")
+        world.change("mnist-worker-1", **going(world))
     world.wait(10_000, ready=False)
     assert not forced(world)
     assert world.emitted("PodUnreachable")
@@ -142,12 +136,12 @@ def avoided(world: World) -> list[tuple[str, ...]]:
     return [one.away_from for one in world.done if isinstance(one, CreatePod)]
 
 
-def test_node_that_failed_twice_is_avoided_afterwards() -> None:
+def test_node_that_failed_two_replicas_is_avoided_afterwards() -> None:
     world = job(**{AVOID: "2"})
     fails(world, "mnist-worker-0", "bad")
     world.wait(30)
     assert avoided(world) == [()]
-    fails(world, "mnist-worker-0", "bad")
+    fails(world, "mnist-worker-1", "bad")
     world.wait(30)
     assert avoided(world)[-1] == ("bad",)
     fails(world, "mnist-worker-2", "other")
@@ -160,14 +154,6 @@ def test_node_that_failed_twice_is_avoided_afterwards() -> None:
     world.wait(30)
     assert avoided(world)[-1] == ("bad", "other")
     assert len(world.emitted("NodeAvoided")) == 2
-
-
-def test_failures_of_different_replicas_on_a_node_count_together() -> None:
-    world = job(**{AVOID: "2"})
-    fails(world, "mnist-worker-0", "bad")
-    fails(world, "mnist-worker-1", "bad")
-    world.wait(30)
-    assert avoided(world)[-1] == ("bad",)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +177,9 @@ def test_failure_that_is_not_the_fault_of_its_node_does_not_count(facts: dict[st
     assert not any(avoided(world))
 
 
+# Preflight ----------------------------------------------------------------------------------------
+
+
 def test_no_node_is_avoided_without_the_annotation() -> None:
     world = job()
     for _ in range(4):
@@ -199,25 +188,11 @@ def test_no_node_is_avoided_without_the_annotation() -> None:
     assert not any(avoided(world))
 
 
-# Preflight ----------------------------------------------------------------------------------------
-
-
 def sent_away(world: World, name: str, node: str, phase: str = "Failed") -> None:
     """The preflight of a Pod ends with 20."""
     pod = world.pods[name]
-    failure = Failure(
-        pod.role,
-        pod.index or 0,
-        name,
-        f"{pod.uid}.preflight.1",
-        0,
-        world.now,
-        node,
-        container="preflight",
-        code=20,
-        reason="Error",
-        tail="7 GPUs are visible, not 8",
-    )
+    known = pod.role, pod.index or 0, name, f"{pod.uid}.preflight.1", 0, world.now, node
+    failure = Failure(*known, container="preflight", code=20, reason="Error", tail="7 GPUs, not 8")
     facts: dict[str, Any] = {"refused": True, "disrupted": True, "failures": (failure,)}
     world.change(name, phase=phase, ready=False, node=node, init_restarts=1, **facts)
 

@@ -3,6 +3,10 @@
 The same with the real Kueue: tests/queues.
 """
 
+from collections.abc import Callable
+
+import pytest
+
 from etcompile.model import Settings
 from specs import elastic_job, kubeflow_job, replicas, training_job
 from world import World
@@ -44,28 +48,43 @@ def test_pod_in_a_queue_is_not_released_before_it_ended() -> None:
     assert sorted(world.pods) == names(0, 1, 2)
 
 
-def test_gang_in_a_queue_restarts_under_its_names() -> None:
-    world = queued(**{"restart-together": "true"})
+def ends_with_0(world: World, *numbers: int) -> None:
+    """Pods are deleted, and end with exit code 0: Kueue counts them as done."""
+    for name in names(*numbers):
+        world.ends_with_0.add(name)
+        world.change(name, deleting=True, due=world.now + 30)
+
+
+def misses_its_group(world: World) -> None:
+    left_out = {"left_out_by_queue": True, "held_by_queue": False, "phase": "Pending"}
+    world.change("mnist-one-worker-2", **left_out)
+
+
+DONE = "ended with exit code 0 when it was deleted"
+# What happens, which restarts of the job are reported for it, and how many count.
+RESTARTS: dict[str, tuple[Callable[[World], None], list[str], int]] = {
+    "one fails": (lambda it: it.fail("mnist-one-worker-1", 137), ["exit code 137"], 1),
+    "one counts as done": (lambda it: ends_with_0(it, 1), [DONE], 0),
+    "all are preempted": (lambda it: ends_with_0(it, 0, 1, 2), [], 0),
+    "one missed its group": (misses_its_group, ["group"], 0),
+}
+
+
+@pytest.mark.parametrize("how", RESTARTS)
+def test_all_pods_of_a_group_restart_under_their_names(how: str) -> None:
+    happens, reported, restarts = RESTARTS[how]
+    world = queued(**({"restart-together": "true"} if how == "one fails" else {}))
     before = {pod.uid for pod in world.pods.values()}
-    world.fail("mnist-one-worker-1", 137)
+    happens(world)
     world.wait(300)
     assert sorted(world.pods) == names(0, 1, 2)
     assert before.isdisjoint(pod.uid for pod in world.pods.values())
-    assert (world.record.phase, world.record.restarts) == ("Running", 1)
-
-
-def test_all_pods_of_a_group_restart_when_one_ended_with_0_on_deletion() -> None:
-    """Kueue counts it as done, and would delete another one in its place."""
-    world = queued()
-    before = {pod.uid for pod in world.pods.values()}
-    world.ends_with_0.add("mnist-one-worker-1")
-    world.change("mnist-one-worker-1", deleting=True, due=world.now + 30)
-    world.wait(300)
-    assert sorted(world.pods) == names(0, 1, 2)
-    assert before.isdisjoint(pod.uid for pod in world.pods.values())
-    assert world.record.restarts == 0  # nothing has failed
-    [event] = world.emitted("JobRestarted")
-    assert "ended with exit code 0 when it was deleted" in event.message
+    assert not any(pod.left_out_by_queue for pod in world.pods.values())
+    assert (world.record.phase, world.record.restarts) == ("Running", restarts)
+    events = world.emitted("JobRestarted")
+    assert [text in event.message for text, event in zip(reported, events, strict=True)] == [
+        True for _ in reported
+    ]
 
 
 def test_pod_that_kueue_still_counts_is_not_followed() -> None:
@@ -82,26 +101,6 @@ def test_pod_that_kueue_still_counts_is_not_followed() -> None:
     world.wait(300)
     assert sorted(world.pods) == names
     assert before.isdisjoint(pod.uid for pod in world.pods.values())
-
-
-def test_preempted_gang_comes_back_when_all_pods_are_gone() -> None:
-    world = queued()
-    before = {pod.uid for pod in world.pods.values()}
-    for name in [*world.pods]:
-        world.ends_with_0.add(name)
-        world.change(name, deleting=True, due=world.now + 30)
-    world.wait(300)
-    assert sorted(world.pods) == names(0, 1, 2)
-    assert before.isdisjoint(pod.uid for pod in world.pods.values())
-    assert world.emitted("JobRestarted") == []
-
-
-def test_pod_that_missed_its_group_restarts_with_the_others() -> None:
-    world = queued()
-    world.change("mnist-one-worker-2", left_out_by_queue=True, held_by_queue=False, phase="Pending")
-    world.wait(300)
-    assert sorted(world.pods) == names(0, 1, 2)
-    assert not any(pod.left_out_by_queue for pod in world.pods.values())
 
 
 def test_pod_beyond_the_minimum_that_ended_with_0_restarts_no_other() -> None:
@@ -125,14 +124,3 @@ def test_launcher_that_kueue_stopped_comes_back() -> None:
     world.wait(300)
     assert len(world.pods) == 3
     assert world.record.phase == "Running"
-
-
-def test_job_without_a_group_restarts_no_other_pod() -> None:
-    types = {"Worker": {**replicas("PyTorchJob", 3), "restartPolicy": "ExitCode"}}
-    world = World(kubeflow_job("PyTorchJob", types))
-    others = {pod.uid for name, pod in world.pods.items() if name != "mnist-worker-1"}
-    ended = {"deleting": True, "due": world.now + 30, "phase": "Succeeded"}
-    world.change("mnist-worker-1", held_by_queue=True, **ended)
-    world.settle()
-    assert others <= {pod.uid for pod in world.pods.values()}
-    assert world.emitted("JobRestarted") == []

@@ -30,11 +30,8 @@ def test_failure_is_recorded_before_its_pod_is_deleted() -> None:
     fails(world, "mnist-worker-1", tail="step 7\nValueError: bad shape")
     world.settle()
     [failure] = world.failures
-    assert (failure.pod, failure.code, failure.tail) == (
-        "mnist-worker-1",
-        1,
-        "step 7\nValueError: bad shape",
-    )
+    known = failure.pod, failure.code, failure.tail
+    assert known == ("mnist-worker-1", 1, "step 7\nValueError: bad shape")
     written = next(n for n, one in enumerate(world.done) if isinstance(one, WriteStatus))
     gone = next(n for n, one in enumerate(world.done) if isinstance(one, CreatePod | DeletePod))
     assert written < gone
@@ -81,9 +78,8 @@ def test_failure_reported_late_belongs_to_the_attempt_that_it_ended() -> None:
     assert world.record.restarts == 1
     # Another kubelet was slower, and its Pod is on its way out already.
     pod = world.pods["mnist-worker-2"]
-    late = Failure("worker", 2, pod.name, f"{pod.uid}.main.1", 0, world.now - 1, "gpu-7")
-    facts = {"code": 137, "reason": "OOMKilled"}
-    failure = Failure(*(getattr(late, name) for name in Failure.__struct_fields__[:7]), **facts)
+    known = "worker", 2, pod.name, f"{pod.uid}.main.1", 0, world.now - 1, "gpu-7"
+    failure = Failure(*known, code=137, reason="OOMKilled")
     world.change("mnist-worker-2", phase="Failed", deleting=True, failures=(failure,))
     world.now += 2
     world.settle()

@@ -52,43 +52,22 @@ def et_world(policy: str, **more: object) -> World:
 def test_lost_worker_of_a_training_job_comes_back_as_its_policy_says(
     policy: str, loss: str, replaced: bool
 ) -> None:
-    world = et_world(policy)
+    job = training_job()
+    worker(job)["restartPolicy"] = policy
+    world = World(job)
     before = world.pods[WORKER].uid
-    LOSSES[loss](world)
-    world.wait(60)
-    assert (WORKER in world.pods and world.pods[WORKER].uid != before) == replaced
-    assert world.record.phase == "Running"
-    assert world.listed == ["mnist-worker-0", *([WORKER] if replaced else [])] or loss == "Unknown"
-
-
-@pytest.mark.parametrize(("policy", "loss", "replaced"), CASES)
-def test_unreplaced_pod_is_reported_once_and_not_deleted(
-    policy: str, loss: str, replaced: bool
-) -> None:
-    world = et_world(policy)
     LOSSES[loss](world)
     for _ in range(5):
         world.wait(60)
+    assert (WORKER in world.pods and world.pods[WORKER].uid != before) == replaced
+    assert world.record.phase == "Running"
+    assert world.listed == ["mnist-worker-0", *([WORKER] if replaced else [])] or loss == "Unknown"
     if replaced:
+        assert sorted(world.pods) == sorted(world.declared)
         assert len(world.emitted("PodReplaced")) == 1
     else:
         assert len(world.emitted("PodLost")) <= 1
         assert world.deleted == []
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_replacement_has_the_name_of_the_pod_it_replaces(loss: str) -> None:
-    world = et_world("Always")
-    LOSSES[loss](world)
-    world.wait(60)
-    assert sorted(world.pods) == sorted(world.declared)
-
-
-def test_unknown_restart_policy_means_never() -> None:
-    world = et_world("Never")
-    world.fail(WORKER)
-    world.wait(60)
-    assert world.pods[WORKER].phase == "Failed"
 
 
 # The Training Operator: what its ReconcilePods does, defects 5, 9 and 44 fixed. F: the job fails.

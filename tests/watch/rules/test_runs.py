@@ -10,7 +10,7 @@ from etcompile.k8s.pod_state import PodState, Waiting
 from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
 from specs import kubeflow_job, replicas, training_job, worker
 from watcher_rules import observed
-from world import START, World, mpi_job, of_replicas, stored_job
+from world import START, World, of_replicas, stored_job
 
 SECOND = Settings(run="two")
 
@@ -30,7 +30,9 @@ def torch(
 # Together -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["failed", "deleted", "erased", "ended beside a sidecar"])
+@pytest.mark.parametrize(
+    "how", ["failed", "deleted", "erased", "all erased", "ended beside a sidecar"]
+)
 def test_gang_that_loses_a_member_restarts_as_a_whole(how: str) -> None:
     world = torch(together=True)
     before = {pod.uid for pod in world.pods.values()}
@@ -41,6 +43,9 @@ def test_gang_that_loses_a_member_restarts_as_a_whole(how: str) -> None:
             world.delete("mnist-worker-1")
         case "erased":
             world.vanish("mnist-worker-1")
+        case "all erased":
+            for name in [*world.pods]:
+                world.vanish(name)
         case _:
             world.change("mnist-worker-1", exits=(("pytorch", 137),))  # it still runs
     world.wait(60)
@@ -69,14 +74,7 @@ def test_joint_restart_is_executed_once_by_any_number_of_watchers() -> None:
     world = torch(together=True)
     world.fail("mnist-worker-1")
     for count in range(1, 9):
-        left = [count]
-
-        def dies(_action: Any, left: list[int] = left) -> bool:
-            left[0] -= 1
-            return left[0] < 0
-
-        world.settle(until=dies)
-        world.restart_watcher()
+        world.dies_before(count)
     world.wait(60)
     assert world.record.restarts == 1
     assert len(world.deleted) == len(set(world.deleted)) == 4
@@ -133,15 +131,6 @@ def test_completed_replicas_run_again_with_their_gang() -> None:
     world.fail("mnist-worker-1")
     world.wait(60)
     assert world.pods["mnist-worker-2"].ready
-
-
-def test_gang_whose_pods_all_vanish_restarts_once() -> None:
-    world = torch(together=True)
-    for name in [*world.pods]:
-        world.vanish(name)
-    world.wait(60)
-    assert world.record.restarts == 1
-    assert sorted(world.pods) == sorted(world.declared)
 
 
 # Done ---------------------------------------------------------------------------------------
@@ -214,14 +203,6 @@ def test_clean_pod_policy_deletes_what_it_says_without_a_tool(policy: str, gone:
     assert set(world.declared) - set(world.pods) == gone
 
 
-def test_done_marker_is_written_before_pods_are_deleted() -> None:
-    world = torch(cleanPodPolicy="All")
-    world.succeed("mnist-master-0")
-    world.settle()
-    kinds = [type(one) for one in world.done]
-    assert kinds.index(WriteStatus) < kinds.index(DeletePod)
-
-
 @pytest.mark.parametrize("policy", ["None", "Running", "All"])
 def test_clean_pod_policy_only_ends_pods_synced_from_git(policy: str) -> None:
     world = torch(git=True, cleanPodPolicy=policy)
@@ -252,21 +233,13 @@ def test_launcher_of_a_training_job_stays_after_its_end(policy: str) -> None:
 # Time to live -------------------------------------------------------------------------------
 
 
-def test_run_expires_its_ttl_after_its_end() -> None:
+def test_run_expires_its_ttl_after_its_end_and_after_it_was_applied_again() -> None:
     world = torch(ttlSecondsAfterFinished=100, policy="Never")
     world.fail("mnist-worker-0")
     world.wait(99)
     assert len(world.pods) == 4
     world.restart_watcher()
-    world.wait(2)
-    assert world.pods == {}
-    assert world.record.phase == "Failed"
-
-
-def test_job_applied_after_its_end_expires_its_ttl_later() -> None:
-    world = torch(ttlSecondsAfterFinished=100, policy="Never")
-    world.fail("mnist-worker-0")
-    world.wait(200)
+    world.wait(101)
     assert world.pods == {}
     assert world.removed
     world.removed = False
@@ -306,16 +279,6 @@ def test_job_applied_again_during_its_run_begins_a_new_one() -> None:
     assert world.record.phase == "Running"
 
 
-def test_joint_restart_ends_when_its_job_is_applied_again() -> None:
-    world = torch(together=True)
-    world.fail("mnist-worker-1")
-    world.settle()
-    assert world.record.phase == "Restarting"
-    world.apply_again()
-    world.wait(60)
-    assert (world.record.phase, world.record.restarts) == ("Running", 0)
-
-
 def test_job_applied_again_after_its_end_does_not_run_again() -> None:
     world = torch(policy="Never", cleanPodPolicy="None")
     world.fail("mnist-worker-0")
@@ -352,11 +315,8 @@ def test_suspended_job_resumes_with_a_new_start_time() -> None:
     suspended(world, suspend=True)
     world.wait(50)
     assert world.pods == {}
-    assert (world.record.phase, world.record.replicas, world.record.started) == (
-        "Suspended",
-        {},
-        None,
-    )
+    record = world.record
+    assert (record.phase, record.replicas, record.started) == ("Suspended", {}, None)
     world.wait(500)
     assert len(world.emitted("JobSuspended")) == 1
     suspended(world, suspend=False)
@@ -462,26 +422,18 @@ def test_pods_whose_images_cannot_be_pulled_are_reported_as_pending() -> None:
     assert (world.record.phase, world.record.reason) == ("Running", "")
 
 
+@pytest.mark.parametrize("start", [False, True], ids=["at first", "after a preemption"])
 @pytest.mark.parametrize(("gang", "reports"), [("none", 1), ("volcano", 0)])
-def test_unschedulable_pods_are_reported_unless_a_gang_queues(gang: str, reports: int) -> None:
-    world = World(training_job(), start=False, settings=Settings(gang=gang))
+def test_unschedulable_pods_are_reported_unless_a_gang_queues(
+    gang: str, reports: int, start: bool
+) -> None:
+    world = World(training_job(), start=start, settings=Settings(gang=gang))
     world.sync()
+    waiting = Waiting("Unschedulable", "0/3 nodes are available")
     for name in world.declared:
-        world.change(name, waiting=Waiting("Unschedulable", "0/3 nodes are available"))
+        world.change(name, phase="Pending", ready=False, waiting=waiting)
     world.wait(30, ready=False)
     assert world.emitted("JobNotStarting") == []
-    world.wait(600, ready=False)
-    assert len(world.emitted("JobNotStarting")) == reports
-
-
-@pytest.mark.parametrize(("gang", "reports"), [("none", 1), ("volcano", 0)])
-def test_preempted_run_is_pending(gang: str, reports: int) -> None:
-    world = World(training_job(), settings=Settings(gang=gang))
-    assert world.record.phase == "Running"
-    for name in world.declared:
-        world.change(
-            name, phase="Pending", ready=False, waiting=Waiting("Unschedulable", "0/3 nodes")
-        )
     world.wait(600, ready=False)
     assert (world.record.phase, world.record.reason) == ("Pending", "Unschedulable")
     assert len(world.emitted("JobNotStarting")) == reports
@@ -570,15 +522,3 @@ def test_pod_state_has_only_what_rules_read() -> None:
         created=1767225600.0,
         failures=(Failure("worker", 3, "mnist-worker-3", "u.Evicted", reason="Evicted"),),
     )
-
-
-def test_pod_without_a_status_is_pending() -> None:
-    view = observed({"metadata": {"name": "x", "uid": "u"}})
-    assert (view.phase, view.ready, view.index, view.role) == ("Pending", False, None, "")
-
-
-def test_pods_of_a_kubernetes_job_are_not_created_by_the_watcher() -> None:
-    world = World(mpi_job(version="v2beta1"))
-    assert all("launcher" not in name for name in world.pods)
-    world.wait(600)
-    assert all("launcher" not in name for name in world.pods)

@@ -54,22 +54,6 @@ def test_record_names_no_success_that_no_job_awaits() -> None:
     assert succeeded(world.job, world.record) is None
 
 
-def test_launcher_of_a_trainjob_decides_and_its_nodes_end() -> None:
-    world = World(mpi(), job(trainer={"numNodes": 3}))
-    world.succeed("t-launcher-0-0")
-    world.wait(60)
-    assert world.record.phase == "Succeeded"
-    assert [*world.pods] == ["t-launcher-0-0"]
-
-
-def test_node_of_mpi_that_is_gone_comes_back_under_its_name() -> None:
-    world = World(mpi(), job(trainer={"numNodes": 3}))
-    world.delete("t-node-0-1")
-    world.wait(60)
-    assert world.pods["t-node-0-1"].phase == "Running"
-    assert world.record.phase == "Running"
-
-
 def of_limits(**limits: int) -> dict[str, Any]:
     parts = [part("node", "trainer", command=["a"]), part("other", command=["b"])]
     for one in parts:
