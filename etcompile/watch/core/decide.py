@@ -13,7 +13,7 @@ Everything here is a function from values to values. One value, `Run`, goes thro
 - the listeners' `after`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
@@ -47,55 +47,36 @@ def decide(view: JobView, now: float, listeners: Sequence[Listener] = ()) -> tup
     Returns:
         Actions, to be carried out in this order; at most one `Requeue`, the last.
     """
-    run = placement(view, phase.begun(view), now)
+    run = placement(view, now)
     # A run ends once, and a job that is suspended has nothing to lose.
     if run.record.ended:
         run = verdict.after_the_end(run)
     elif view.job.run.suspended:
         run = phase.suspended(run)
     else:
-        run = phase.observed(phase.resumed(run))
+        run = phase.observed(run)
         for listener in listeners:
             run = listener.before(run)
         run = judged(run)
-        losses = tuple(run.new_losses())
-        run = _decided(structs.replace(run, losses=losses, attempt=run.record.attempt))
+        settled = (
+            loss
+            for loss in run.in_state("lost")
+            if not loss.since or now >= loss.settled(run.timeouts)
+        )
+        run = _decided(structs.replace(run, losses=tuple(settled), attempt=run.record.attempt))
     run = phase.superseded(run)
-    run = run.adding((*phase.orphaned(view), *half_deleted(view, now), *released(run)))
+    run = run.adding((*half_deleted(view, now), *released(run)))
     for listener in listeners:
         run = listener.after(run)
     return _recorded(run)
 
 
-def _recorded(run: Run) -> tuple[Action, ...]:
-    """Return the actions of a run, with the record first if it is worth writing."""
-    # From `quiet` on no Pod has appeared for a while.
-    quiet = run.newest + run.timeouts.settle
-    due = min((note.due for note in run.notes.values()), default=float("inf"))
-    if run.now >= due or phase.worth_writing(run, quiet=run.now >= quiet):
-        # What is written down is not decided again, so its Events come at once: the requests
-        # after it may fail, and then the rest is left.
-        events_first = sorted(
-            _in_order(run.actions), key=lambda action: not isinstance(action, EmitEvent)
-        )
-        notes = {key: text for key, note in run.notes.items() if (text := note.text())}
-        return (WriteStatus(run.record, notes), *events_first)
-    again = [Requeue(due)] if due != float("inf") else []
-    if run.record != run.view.record and run.now < quiet:
-        # A time in the past would have the job reconciled again and again, for nothing.
-        again.append(Requeue(quiet))
-    actions = (action for action in run.actions if not isinstance(action, Count))
-    return tuple(_in_order((*actions, *again)))
-
-
 def _decided(run: Run) -> Run:
     """Ask all rules, each with the record that the ones before it have written."""
     # Whether it is over is asked first: a run that is over needs no replacements.
-    end = verdict.end(run)
-    if end is not None and not (end.succeeded or end.again):
-        sure_at = verdict.sure_at(run)
-        if run.now < sure_at:
-            return run.adding([Requeue(sure_at)])
+    end, again = verdict.end(run)
+    if end is not None and run.now < end.sure_at:
+        return run.adding([Requeue(end.sure_at)])
     if end is not None and not end.again:
         learned = tuple(action for action in run.actions if isinstance(action, Count | EmitEvent))
         return verdict.ended(structs.replace(run, actions=learned), end)
@@ -103,10 +84,15 @@ def _decided(run: Run) -> Run:
     if end is not None:
         run = replacement.restarted(run, end.message, end.loss, from_start=True)
     else:
-        run = _with_losses(run.adding(verdict.next_requeue(run)))
+        run = run.adding(again)
+        if known.phase != "Restarting" and (restart := run.restart) is not None:
+            run = replacement.restarted(run, restart.message, counted=restart.counted)
+        elif known.phase != "Restarting":
+            joint = replacement.joint_restart(run)
+            run = joint or hostfile.renamed(replacement.replaced(run))
     # From here on rules see replicas with what has just been decided.
     if run.record != known:
-        run = judged(run, again=True)
+        run = judged(run)
     if run.record.phase == "Restarting":
         run = run.adding(replacement.next_steps(run))
     for replica in run.in_state("left"):
@@ -121,28 +107,34 @@ def _decided(run: Run) -> Run:
     return unreachable(phase.held_up(run))
 
 
-def _with_losses(run: Run) -> Run:
-    if run.record.phase == "Restarting":
-        return run
-    if (restart := run.restart) is not None:
-        return replacement.restarted(run, restart.message, counted=restart.counted)
-    return replacement.joint_restart(run) or hostfile.renamed(replacement.replaced(run))
-
-
-def _in_order(actions: Iterable[Action]) -> Iterator[Action]:
-    """Yield the actions, each Pod going once, and only the first of the times to decide again."""
-    times = []
+def _recorded(run: Run) -> tuple[Action, ...]:
+    """Return the actions of a run, the record first if it is worth writing, each Pod going once."""
+    # From `quiet` on no Pod has appeared for a while.
+    quiet = run.newest + run.timeouts.settle
+    due = min((note.due for note in run.notes.values()), default=float("inf"))
+    writes = run.now >= due or phase.worth_writing(run, quiet=run.now >= quiet)
+    times = [action.at for action in run.actions if isinstance(action, Requeue)]
+    actions: list[Action] = []
     going: set[str] = set()
-    for action in actions:
-        if isinstance(action, Requeue):
-            times.append(action.at)
-            continue
+    for action in run.actions:
         uid = action.uid if isinstance(action, DeletePod | CreatePod) else ""
-        if not uid or uid not in going:
-            yield action
+        if not (isinstance(action, Requeue) or (uid and uid in going)):
+            actions.append(action)
         going.add(uid)
-    if times:
-        yield Requeue(min(times))
+    if writes:
+        # What is written down is not decided again, so its Events come at once: the requests
+        # after it may fail, and then the rest is left.
+        actions.sort(key=lambda action: not isinstance(action, EmitEvent))
+        notes = {key: text for key, note in run.notes.items() if (text := note.text())}
+        actions = [WriteStatus(run.record, notes), *actions]
+    else:
+        actions = [action for action in actions if not isinstance(action, Count)]
+        times.append(due)
+        if run.record != run.view.record and run.now < quiet:
+            # A time in the past would have the job reconciled again and again, for nothing.
+            times.append(quiet)
+    again = min(times, default=float("inf"))
+    return (*actions, Requeue(again)) if again != float("inf") else tuple(actions)
 
 
 # Workers that a job does not have any more -----------------------------------------------------

@@ -11,16 +11,16 @@ Deletions and lost nodes do not count.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
 from etcompile.k8s.pod_state import PodState
 from etcompile.k8s.quantity import number
-from etcompile.model import Member, Relaunch, Role
+from etcompile.model import Member, Role
 from etcompile.model.run_completion import Ranked, holder
-from etcompile.model.run_record import RestartHistory, RunRecord
-from etcompile.watch.core.run import Cause, Replica, Run
+from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RestartHistory, RunRecord
+from etcompile.watch.core.run import Replica, Run
 
 _OUT_OF_MEMORY = ("OOMKilled", 247)
 """A reason and an exit code: DLRover's programs end with the latter (reference/dlrover.md 4.2)."""
@@ -33,6 +33,9 @@ def ranks(
     role: Role, pods: Iterable[PodState], record: RunRecord
 ) -> Iterator[tuple[Member, Member, Sequence[PodState]]]:
     """Yield the declared replicas of a role, the one that has each rank, and the rank's Pods."""
+    if role.recovery.relaunch is None:
+        yield from ((member, member, ()) for member in role.members)
+        return
     by_rank: defaultdict[int, list[PodState]] = defaultdict(list)
     for pod in pods:
         if pod.role == role.name:
@@ -75,67 +78,58 @@ def exit_code(role: Role, pod: PodState) -> int | None:
     return dict(pod.exits).get(role.template.main) or next(iter(failed), 0)
 
 
-def may_follow(replica: Replica, cause: Cause, pod: PodState | None, record: RunRecord) -> bool:
-    role, rules = replica.role, replica.role.recovery.relaunch
-    if rules is None or cause == "succeeded":
+def may_follow(loss: Replica, record: RunRecord) -> bool:
+    role, rules, pod = loss.role, loss.role.recovery.relaunch, loss.last
+    if rules is None or loss.cause == "succeeded":
         return False
-    members = record.replicas.get(role.name, {}).values()
-    if rules.joint and any(member.completed for member in members):
+    if rules.joint and any(one.completed for one in record.replicas.get(role.name, {}).values()):
         return False
-    history = record.replica(replica.key).history
-    is_within = (history.counted if history else 0) < rules.limit
-    if cause == "hung":
-        return is_within
-    if cause != "failed" or pod is None or pod.disrupted:
-        return True
-    if any(end in rules.never for end in (exit_code(role, pod), *pod.reasons)):
-        return False
-    size = _memory(replica) if rules.memory and _ran_out_of_memory(role, pod) else None
-    if size is not None and size >= _MOST_MEMORY:
-        return False
-    return is_within or not _counts(rules, role, cause, pod)
+    if pod is not None and loss.cause == "failed" and not pod.disrupted:
+        if any(end in rules.never for end in (exit_code(role, pod), *pod.reasons)):
+            return False
+        size = _memory(loss) if rules.memory and _ran_out_of_memory(role, pod) else None
+        if size is not None and size >= _MOST_MEMORY:
+            return False
+    history = record.replica(loss.key).history
+    return (history.counted if history else 0) < rules.limit or not _counts(loss)
 
 
-def _counts(rules: Relaunch, role: Role, cause: Cause, pod: PodState | None) -> bool:
+def _counts(loss: Replica) -> bool:
     """Return whether a loss counts against the limit of its rank."""
-    if cause == "hung" or pod is None:
-        return cause == "hung"
+    role, rules, pod = loss.role, loss.role.recovery.relaunch, loss.last
+    if rules is None or pod is None or loss.cause == "hung":
+        return loss.cause == "hung"
     # An exit code says that it was killed; being killed for want of memory counts.
     is_free = exit_code(role, pod) in rules.free and not _ran_out_of_memory(role, pod)
-    return spends_budget(cause, pod) and not is_free
-
-
-def spends_budget(cause: Cause | None, pod: PodState | None) -> bool:
-    """Return whether a loss counts against the failures of the whole run: not the node's doing."""
-    return cause == "hung" or (cause == "failed" and not (pod is not None and pod.disrupted))
+    return loss.spends_budget and not is_free
 
 
 def _ran_out_of_memory(role: Role, pod: PodState) -> bool:
     return any(reason in _OUT_OF_MEMORY for reason in (*pod.reasons, exit_code(role, pod)))
 
 
-def with_follower(run: Run, loss: Replica, cause: Cause, record: RunRecord) -> RestartHistory:
+def with_follower(run: Run, loss: Replica, numbers: Mapping[str, int]) -> RestartHistory:
     """Return the history of a rank, with the replica that follows the lost one.
+
+    `numbers` has the highest number of each role so far.
 
     If a tool syncs Git, a declared replica whose Pod is gone comes back as itself: the tool would
     bring it back, too. Otherwise, and if a Pod has its name, another number follows.
     """
     role, view, rules, pod = loss.role, run.view, loss.role.recovery.relaunch, loss.last
-    history = record.replica(loss.key).history or RestartHistory()
-    declared = loss.declared_member
-    written = view.run_record
-    highest = written.numbers.get(role.name) if written else None
+    history = run.record.replica(loss.key).history or RestartHistory()
     # No Pod of the declared number was ever there: a plan has just moved the rank.
-    is_new = highest is not None and (declared.index or 0) > highest
+    highest = view.run_record.numbers.get(role.name) if view.run_record else None
+    is_new = highest is not None and (loss.declared.index or 0) > highest
     index = None
-    if role.pod_name(declared) in view.pods or not (view.git_managed or is_new):
+    if role.pod_name(loss.declared) in view.pods or not (view.git_managed or is_new):
         # None that a replica ever had, or that Git may yet give: scaling gives numbers up to the
         # most that the role may have. A plan that moves a replica may give a higher one all the
         # same: its former Pod goes then (`decide.duplicates`).
-        numbers = [pod.index for pod in view.pods.values() if pod.role == role.name and pod.index]
-        numbers += [member.index for member in role.members if member.index]
+        used = [pod.index for pod in view.pods.values() if pod.role == role.name and pod.index]
+        used += [member.index for member in role.members if member.index]
         least = (role.bounds.maximum if role.bounds else None) or len(role.members)
-        index = max(least, max(numbers, default=0) + 1, record.numbers.get(role.name, -1) + 1)
+        index = max(least, max(used, default=0) + 1, numbers.get(role.name, -1) + 1)
     memory, times = history.memory, rules.memory if rules is not None else None
     size = _memory(loss) if pod is not None and _ran_out_of_memory(role, pod) else None
     if times and size is not None:
@@ -144,15 +138,37 @@ def with_follower(run: Run, loss: Replica, cause: Cause, record: RunRecord) -> R
         history,
         index=index,
         relaunches=history.relaunches + 1,
-        counted=history.counted + (rules is not None and _counts(rules, role, cause, pod)),
+        counted=history.counted + _counts(loss),
         memory=memory,
     )
 
 
 def _memory(replica: Replica) -> float | None:
-    member = replica.follower or replica.declared_member
     resources = replica.role.template.main_container.get("resources") or {}
     amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    size = member.resources.get("memory") or amounts.get("memory")
+    size = replica.member.resources.get("memory") or amounts.get("memory")
     amount = number(size) if size is not None else None
     return None if amount is None else float(amount)
+
+
+def with_ranks(run: Run, record: RunRecord) -> RunRecord:
+    """Write down who has each rank that others have followed to, and the highest number."""
+    ranked = {role.name for role in run.job.roles if role.recovery.relaunch}
+    if not ranked:
+        return record
+    changed: dict[ReplicaKey, ReplicaRecord] = {}
+    for replica in run.replicas:
+        written, follows = record.replica(replica.key), replica.member is not replica.declared
+        if replica.role.name not in ranked or (written.history is None and not follows):
+            continue
+        relaunches = replica.member.relaunches if follows else 0
+        history = written.history or RestartHistory(relaunches=relaunches)
+        index = replica.index if replica.index != replica.declared.index else None
+        changed[replica.key] = structs.replace(
+            written, history=structs.replace(history, index=index)
+        )
+    numbers = dict(record.numbers)
+    for pod in run.pods:
+        if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
+            numbers[pod.role] = pod.index or 0
+    return structs.replace(record.with_replicas(changed), numbers=numbers)

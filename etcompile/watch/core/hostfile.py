@@ -212,7 +212,7 @@ def _with_anchors(anchors: Mapping[str, Anchor], ready: _Names, old: _Names) -> 
 
 def renamed(run: Run) -> Run:
     """Return a run with another name for each host that was lost while the launcher ran."""
-    losses, readers = run.new_returns(), run.readers
+    losses, readers = run.returning, run.readers
     # Is the launcher one that never trusts a host again?
     discovers = any(
         discovers_hosts(role.template.main_container)

@@ -1,39 +1,20 @@
 """Write down what there is to see of a run: its phase, and which Pods were there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
 from etcompile.model.run_record import (
     ANOTHER_RUN,
-    NOTHING,
     UNREADABLE,
     ReplicaKey,
     ReplicaRecord,
-    RestartHistory,
     RunRecord,
 )
 from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, Requeue
+from etcompile.watch.core.followers import with_ranks
 from etcompile.watch.core.replicas import comes_back
 from etcompile.watch.core.run import Run
-from etcompile.watch.core.view import JobView
-
-
-def begun(view: JobView) -> RunRecord:
-    record = view.run_record
-    if record is None:
-        return RunRecord(view.spec_hash, config=view.config_uid)
-    return record if record.ended else structs.replace(record, config=view.config_uid)
-
-
-def orphaned(view: JobView) -> Iterator[Action]:
-    """Yield the Event that the record is of a job that was deleted."""
-    if view.is_orphaned and view.record is not None:
-        message = (
-            "the job was deleted and created again: the record of the previous run, which was "
-            f"{view.record.phase}, is discarded"
-        )
-        yield EmitEvent("RunBeganAnew", message)
 
 
 def observed(run: Run) -> Run:
@@ -41,39 +22,28 @@ def observed(run: Run) -> Run:
 
     A run is Running once all of its Pods have been there and one of those that decide about it is
     at work. Until then it is Pending, however long its images cannot be pulled; and again, once
-    that is so of all replacements (`held_up`).
+    that is so of all replacements (`held_up`). After a suspension it begins again, and so does its
+    deadline: whoever applies the job creates the Pods again that went.
     """
-    record = run.record
+    record, actions = run.record, list[Action]()
+    if record.phase == "Suspended":
+        record = structs.replace(record, phase="Pending", reason="", message="")
+        actions.append(EmitEvent("JobResumed", "the job is resumed"))
+    gang, pending, complete = frozenset(record.gang), record.phase == "Pending", True
     changed: dict[ReplicaKey, ReplicaRecord] = {}
-    gang = frozenset(record.gang)
-    pending, complete = record.phase == "Pending", True
-    records, recorded = record.replicas, 0
     for replica in run.replicas:
-        role, number = replica.key
-        written, pod = records.get(role, {}).get(number, NOTHING), replica.pod
-        recorded += written is not NOTHING
-        if (
-            pod is not None
-            and (written.seen and not written.lost and not written.completed)
-            and (pod.phase == "Running" and pod.uid not in gang)
-        ):
-            continue  # like most
-        if (
-            pod is not None
-            and written.left
-            and pod.uid == written.lost
-            and (pod.phase == "Running" and not (pod.deleting or pod.ending))
-        ):
-            # It was taken out of the job, left alone, and put back: it never failed.
-            changed[replica.key] = written = structs.replace(written, lost="", left=False)
-        last = replica.latest
+        written, pod, last = record.replica(replica.key), replica.pod, replica.latest
+        if pod is not None and pod.phase == "Running" and pod.uid not in gang:
+            if written.seen and not (written.lost or written.completed):
+                continue  # like most
+            if written.left and pod.uid == written.lost and not (pod.deleting or pod.ending):
+                # It was taken out of the job, left alone, and put back: it never failed.
+                changed[replica.key] = written = structs.replace(written, lost="", left=False)
         if last is not None and not (last.uid in gang and pending):
             of_old = last.uid in gang or (pod is None and record.phase == "Restarting")
             is_done = written.completed or (
-                not of_old
-                and last.phase == "Succeeded"
-                and not last.deleting
-                and written.lost != last.uid
+                last.phase == "Succeeded"
+                and not (of_old or last.deleting or written.lost == last.uid)
                 and not comes_back(replica.role, "succeeded", last)
             )
             if not written.seen or is_done != written.completed:
@@ -82,12 +52,11 @@ def observed(run: Run) -> Run:
         # A replica that will not be replaced is not waited for.
         here = (written.left and pending) or (pod is not None and pod.uid not in gang)
         complete = complete and (here or replica.blocked or written.completed)
-    if recorded < sum(map(len, records.values())):
-        declared = {replica.key for replica in run.replicas}
-        for key, written in record.every_replica():
+    declared = {replica.key for replica in run.replicas}
+    for key, written in record.every_replica():
+        if key not in declared:
             # A replica that was scaled in and comes again is new.
-            if key not in declared:
-                changed[key] = structs.replace(written, seen=False)
+            changed[key] = structs.replace(written, seen=False)
     started = record.started
     if started is None:
         # When the first Pod was created that has not been on its way out since before the run.
@@ -110,42 +79,17 @@ def observed(run: Run) -> Run:
             key: structs.replace(replica, host_form=0) for key, replica in record.every_replica()
         }
         record = structs.replace(record.with_replicas(first), launcher="")
-    return structs.replace(run, record=_with_ranks(run, record))
+    return run.adding(actions, record=with_ranks(run, record))
 
 
 def is_at_work(run: Run) -> bool:
     """Return whether one of the Pods that decide about the run has started and was not replaced."""
     deciding = run.job.run.success.roles
-    replaced = {pod.uid for pod in run.replaced}
     return any(
-        pod.phase in ("Running", "Succeeded", "Failed")
+        pod.phase in ("Running", "Succeeded", "Failed") and pod.role in deciding
         for pod in run.pods
-        if pod.role in deciding and pod.uid not in replaced
+        if pod not in run.replaced
     )
-
-
-def _with_ranks(run: Run, record: RunRecord) -> RunRecord:
-    """Write down who has each rank that others have followed to, and the highest number."""
-    ranked = {role.name for role in run.job.roles if role.recovery.relaunch}
-    if not ranked:
-        return record
-    changed: dict[ReplicaKey, ReplicaRecord] = {}
-    for replica in run.replicas:
-        written, member = record.replica(replica.key), replica.follower
-        history = written.history
-        if replica.rank is None or (history is None and member is None):
-            continue
-        if history is None:
-            history = RestartHistory(relaunches=member.relaunches if member else 0)
-        index = None if replica.index == replica.declared_member.index else replica.index
-        if history.index != index:
-            history = structs.replace(history, index=index)
-        changed[replica.key] = structs.replace(written, history=history)
-    numbers = dict(record.numbers)
-    for pod in run.pods:
-        if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
-            numbers[pod.role] = pod.index or 0
-    return structs.replace(record.with_replicas(changed), numbers=numbers)
 
 
 def worth_writing(run: Run, *, quiet: bool) -> bool:
@@ -160,17 +104,17 @@ def worth_writing(run: Run, *, quiet: bool) -> bool:
     if before is None or before.run != record.run:
         # A mark of the run before must stand until its workers have seen it.
         before = RunRecord(record.run, config=record.config)
-    if quiet or record.phase == "Running":
+    if quiet or record.phase == "Running" or record == before:
         return record != before
-    return _but_seen(record) != _but_seen(before)
 
+    def but_seen(record: RunRecord) -> RunRecord:
+        replicas = {
+            key: structs.replace(replica, seen=False) for key, replica in record.every_replica()
+        }
+        record = structs.replace(record, replicas={}, started=None, numbers={})
+        return record.with_replicas(replicas)
 
-def _but_seen(record: RunRecord) -> RunRecord:
-    replicas = {
-        key: structs.replace(replica, seen=False) for key, replica in record.every_replica()
-    }
-    record = structs.replace(record, replicas={}, started=None, numbers={})
-    return record.with_replicas(replicas)
+    return but_seen(record) != but_seen(before)
 
 
 # A run that does not start, or not again ---------------------------------------------------------
@@ -179,8 +123,6 @@ def _but_seen(record: RunRecord) -> RunRecord:
 # reported at once. A Pod that finds no node, and one that is missing, are reported after a while: a
 # node may be on its way, and so may the tool that applies the job.
 
-_WAITING = "RestartWaits"
-"""The reason of a restart of all Pods that has been reported to wait."""
 _BY_THE_SCHEDULER = frozenset({"Unschedulable", "SchedulingGated", "SchedulerError"})
 """Reasons of a Pod that may find a place later, and by design does in a gang."""
 
@@ -192,29 +134,29 @@ def held_up(run: Run) -> Run:
     again = record.phase == "Running" and not at_work
     if not (restarting or again or record.phase == "Pending"):
         return run
+    # Replicas come back only when all Pods of the attempt before are gone.
+    gang = frozenset(record.gang) if restarting else frozenset()
+    going = [pod.name for pod in run.pods if pod.uid in gang]
+    absent = run.in_state("returning" if restarting else "awaited") if not again else []
+    missing = [replica.name for replica in absent if replica.pod is None]
     pods = [replica.pod for replica in run.in_state("there", "returning")]
     waiting = [
         (pod.name, pod.waiting)
         for pod in ((*pods, *run.batch) if not (at_work or restarting) else ())
         if pod is not None and pod.waiting
     ]
-    sure = [pod for pod in waiting if pod[1].reason not in _BY_THE_SCHEDULER]
-    # Replicas come back only when all Pods of the attempt before are gone.
-    gang = frozenset(record.gang) if restarting else frozenset()
-    going = [pod.name for pod in run.pods if pod.uid in gang]
-    absent = run.in_state("returning" if restarting else "awaited") if not again else []
-    missing = [replica.name for replica in absent if replica.pod is None]
     if not (waiting or going or missing):
         return run
+    sure = [pod for pod in waiting if pod[1].reason not in _BY_THE_SCHEDULER]
     declared = max(view.config_created, view.declared_at or 0.0)
     newest = run.newest or record.started or declared
     due = max(newest, record.restarted_at if restarting else 0.0) + run.timeouts.start
     if not sure and run.now < due:
         return run.adding([Requeue(due)])
-    patient = view.settings.gang != "none" and not restarting
+    patient, phase = view.settings.gang != "none" and not restarting, "Pending"
     if restarting:
         what = f"{_first_of(going)} to be gone" if going else f"{_first_of(missing)} to be created"
-        reason, event = _WAITING, f"the restart waits for {what}"
+        phase, reason, event = "Restarting", "RestartWaits", f"the restart waits for {what}"
     elif missing and not sure:
         went = "they were never created, or were deleted while no watcher was running"
         reason, event = "PodsMissing", f"missing: {_first_of(missing)}; {went}. Apply the job again"
@@ -226,10 +168,9 @@ def held_up(run: Run) -> Run:
     if reason == record.reason:
         return run
     message = f"{record.message}; {event}" if restarting else event
-    phase = record.phase if restarting else "Pending"
     record = structs.replace(record, phase=phase, reason=reason, message=message)
     if patient and not sure and not missing:
-        return structs.replace(run, record=record)  # waiting in a queue is by design
+        return run.adding(record=record)  # waiting in a queue is by design
     return run.adding([EmitEvent("JobNotStarting", event, warning=True)], record=record)
 
 
@@ -248,10 +189,9 @@ def suspended(run: Run) -> Run:
     If Git declares the Pods, its tool removes them, except followers; those of a Job of Kubernetes
     are the Job's, which is suspended too.
     """
-    record = run.record
+    record, actions = run.record, list[Action]()
     batch = {pod.name for pod in run.batch}
     declared = {role.pod_name(member) for role in run.job.roles for member in role.members}
-    actions: list[Action] = []
     if record.phase != "Suspended":
         actions.append(EmitEvent("JobSuspended", "the job is suspended"))
     going = {replica.gone.pod.uid for replica in run.replicas if replica.gone is not None}
@@ -280,17 +220,6 @@ def suspended(run: Run) -> Run:
     return run.adding(actions, record=record)
 
 
-def resumed(run: Run) -> Run:
-    """Return a run that may go on after a suspension: it begins again, and so does its deadline.
-
-    Pods that went because of the suspension are created again by whoever applies the job.
-    """
-    if run.record.phase != "Suspended":
-        return run
-    record = structs.replace(run.record, phase="Pending", reason="", message="")
-    return run.adding([EmitEvent("JobResumed", "the job is resumed")], record=record)
-
-
 # A run that the job's ConfigMap does not describe any more ---------------------------------------
 #
 # Somebody is about to exchange its Pods, or the apply has failed, and the run goes on.
@@ -306,7 +235,14 @@ _UNREADABLE = (
 
 
 def superseded(run: Run) -> Run:
+    """Return a run with an Event if it goes on although the job's ConfigMap does not declare it."""
     record, view = run.record, run.view
+    if view.is_orphaned and view.record is not None:
+        message = (
+            "the job was deleted and created again: the record of the previous run, which was "
+            f"{view.record.phase}, is discarded"
+        )
+        run = run.adding([EmitEvent("RunBeganAnew", message)])
     if not view.superseded:
         if record.reason in (ANOTHER_RUN, UNREADABLE):
             record = structs.replace(record, reason="", message="")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from etcompile.model.run_record import UNKNOWN, ReplicaKey, ReplicaRecord, RestartHistory, RunRecord
+from etcompile.model.run_record import UNKNOWN, ReplicaKey, ReplicaRecord, RestartHistory
 from etcompile.watch.core.actions import (
     REPLACED,
     Action,
@@ -26,7 +26,7 @@ from etcompile.watch.core.actions import (
     EmitEvent,
     Requeue,
 )
-from etcompile.watch.core.followers import follower, spends_budget, with_follower
+from etcompile.watch.core.followers import follower, with_follower
 from etcompile.watch.core.replicas import described, why
 from etcompile.watch.core.run import Replica, Run, counted_restarts
 from etcompile.watch.core.verdict import is_spared
@@ -39,68 +39,66 @@ def replaced(run: Run) -> Run:
     """Return a run with its new losses written down, and what is left to do about losses."""
     record, timeouts = run.record, run.timeouts
     changed: dict[ReplicaKey, ReplicaRecord] = {}
-    counted, lost_restarts = dict(record.replaced), record.lost_restarts
+    failures, numbers = {**record.failures}, {**record.numbers}
+    counted, lost_restarts = {**record.replaced}, record.lost_restarts
     actions: list[Action] = []
     events: list[Action] = []
     for loss in run.in_state("lost"):
+        role, recovery, uid = loss.role, loss.role.recovery, loss.last.uid if loss.last else None
         if loss.since and run.now < (settled := loss.settled(timeouts)):
             actions.append(Requeue(settled))
             continue
-        role = loss.role
-        if not loss.returns and role.recovery.vital and not is_spared(run, loss):
+        if not loss.returns and recovery.vital and not is_spared(run, loss):
             continue  # the run fails for it, or Git brings it back in time
-        record, written = _with_loss(run, loss, record)
-        changed[loss.key] = written
-        events.append(_event(loss, written, timeouts))
+        written = structs.replace(
+            record.replica(loss.key), lost=uid or UNKNOWN, left=not loss.returns
+        )
+        if recovery.relaunch is not None and loss.spends_budget:
+            failures[role.name] = failures.get(role.name, 0) + 1
         if not loss.returns:
+            changed[loss.key] = written
+            left = f"not replaced, restartPolicy {recovery.restart}"
+            message = f"{why(loss)}: {'no Pod replaces it' if recovery.relaunch else left}"
+            events.append(EmitEvent("PodLost", message, loss.name, uid, warning=True))
             continue
-        again = 0 if loss.supervised else counted_restarts(role, loss.last)
-        if role.recovery.failures is None:
-            lost_restarts += again
-            again = 0
-        if new := again + loss.is_failure:
+        # One that is lost again and again by its own fault comes back later and later.
+        fault, later, pod = loss.cause == "failed" or loss.is_failure, 0.0, "recreating it"
+        if fault:
+            lived = run.now - loss.last.created if loss.last else 0.0
+            failed = _in_a_row(written.failed, lived, timeouts)
+            written = structs.replace(written, failed=failed, failed_at=run.now)
+            later = _backoff(failed, timeouts)
+        if recovery.relaunch is not None:
+            history = with_follower(run, loss, numbers)
+            written = structs.replace(written, history=history)
+            numbers[role.name] = max(history.index or 0, numbers.get(role.name, 0))
+            if history.index is not None:
+                pod = f"{role.pod_name(follower(loss.declared, history))} replaces it"
+        changed[loss.key] = written
+        message = f"{why(loss)}: {pod}{f' in {later:.0f} s' if later else ''}"
+        events.append(EmitEvent(REPLACED, message, loss.name, uid, warning=fault))
+        restarts = 0 if loss.supervised else counted_restarts(role, loss.last)
+        if recovery.failures is None:
+            lost_restarts, restarts = lost_restarts + restarts, 0
+        if new := restarts + loss.is_failure:
             counted[role.name] = counted.get(role.name, 0) + new
         actions += _replacement(loss, written, run.now, timeouts)
     for replica in run.in_state("returning"):
         actions += _replacement(replica, record.replica(replica.key), run.now, timeouts)
-    record = record.with_replicas(changed)
-    record = structs.replace(record, replaced=counted, lost_restarts=lost_restarts)
+    record = structs.replace(
+        record.with_replicas(changed),
+        replaced=counted,
+        lost_restarts=lost_restarts,
+        failures=failures,
+        numbers=numbers,
+    )
     return run.adding((*actions, *events), record=record)
-
-
-def _is_its_fault(loss: Replica) -> bool:
-    """Return whether a replica that is lost again and again comes back later and later."""
-    return loss.cause == "failed" or loss.is_failure
-
-
-def _with_loss(run: Run, loss: Replica, record: RunRecord) -> tuple[RunRecord, ReplicaRecord]:
-    """Write down a loss: what was decided, and how many there were in a row."""
-    written, cause = record.replica(loss.key), loss.cause or "failed"
-    uid = loss.last.uid if loss.last else UNKNOWN
-    written = structs.replace(written, lost=uid, left=not loss.returns)
-    if _is_its_fault(loss) and loss.returns:
-        lived = run.now - loss.last.created if loss.last else 0.0
-        failed = _in_a_row(written.failed, lived, run.timeouts)
-        written = structs.replace(written, failed=failed, failed_at=run.now)
-    if loss.role.recovery.relaunch is None:
-        return record, written
-    role = loss.role.name
-    if spends_budget(cause, loss.last):
-        failures = {**record.failures, role: record.failures.get(role, 0) + 1}
-        record = structs.replace(record, failures=failures)
-    if loss.returns:
-        history = with_follower(run, loss, cause, record)
-        written = structs.replace(written, history=history)
-        highest = max(history.index or 0, record.numbers.get(role, 0))
-        record = structs.replace(record, numbers={**record.numbers, role: highest})
-    return record, written
 
 
 def _replacement(
     replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
-    pod, role = replica.pod, replica.role
-    reason = replica.cause or "returning"
+    pod, role, reason = replica.pod, replica.role, replica.cause or "returning"
     if replica.blocked:
         return
     if role.recovery.relaunch is not None:
@@ -110,7 +108,7 @@ def _replacement(
             if not other.ended and not is_overdue:
                 return  # two of one rank would throw each other out
         history = written.history or RestartHistory()
-        chosen = follower(replica.declared_member, history)
+        chosen = follower(replica.declared, history)
         undeclared = None if history.index is None else chosen
         lost = replica.name if replica.last is not None else ""
         name = role.pod_name(chosen)
@@ -122,23 +120,6 @@ def _replacement(
         create = CreatePod(replica.name, role.name, replica.index, reason, uid=uid)
     due = written.failed_at + _backoff(written.failed, timeouts)
     yield create if now >= due else Requeue(due)
-
-
-def _event(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
-    recovery, what = loss.role.recovery, why(loss)
-    uid = loss.last.uid if loss.last else None
-    if not loss.returns:
-        left = f"not replaced, restartPolicy {recovery.restart}"
-        message = f"{what}: {'no Pod replaces it' if recovery.relaunch else left}"
-        return EmitEvent("PodLost", message, loss.name, uid, warning=True)
-    failed = _is_its_fault(loss)
-    seconds = _backoff(written.failed, timeouts) if failed else 0.0
-    later = f" in {seconds:.0f} s" if seconds else ""
-    pod = "recreating it"
-    if written.history is not None and written.history.index is not None:
-        member = follower(loss.declared_member, written.history)
-        pod = f"{loss.role.pod_name(member)} replaces it"
-    return EmitEvent(REPLACED, f"{what}: {pod}{later}", loss.name, uid, warning=failed)
 
 
 # All together ------------------------------------------------------------------------------------
@@ -159,16 +140,9 @@ def restarted(
         from_start: The run starts again, and its clock too; else only its Pods do.
         counted: It counts among the restarts of the run; one after a deletion does not.
     """
-    record, timeouts = run.record, run.timeouts
-    replaced = dict(record.replaced)
+    record, replaced, lost_restarts = run.record, {**run.record.replaced}, run.record.lost_restarts
     if loss is not None and loss.is_failure:
-        role = loss.role.name
-        replaced[role] = replaced.get(role, 0) + 1
-    lost_restarts = record.lost_restarts
-    written = {
-        key: structs.replace(replica_record, completed=False, host_form=0, restarts=0)
-        for key, replica_record in record.every_replica()
-    }
+        replaced[loss.role.name] = replaced.get(loss.role.name, 0) + 1
     for replica in run.replicas:
         role = replica.role.name
         if replica.role.recovery.failures is None:
@@ -177,9 +151,13 @@ def restarted(
             replaced.pop(role, None)  # its limit is each attempt's
         elif replica.restarts:
             replaced[role] = replaced.get(role, 0) + replica.restarts
+    written = {
+        key: structs.replace(replica_record, completed=False, host_form=0, restarts=0)
+        for key, replica_record in record.every_replica()
+    }
     in_a_row = record.restarts_in_a_row
     if counted:
-        in_a_row = _in_a_row(in_a_row, run.now - record.restarted_at, timeouts)
+        in_a_row = _in_a_row(in_a_row, run.now - record.restarted_at, run.timeouts)
     record = structs.replace(
         record.with_replicas(written),
         phase="Restarting",
@@ -201,9 +179,9 @@ def restarted(
 
 def joint_restart(run: Run) -> Run | None:
     """Return the restart of a gang that has just lost a member; None if it has not."""
-    if not run.restarts_together or not (losses := run.new_returns()):
+    if not run.restarts_together or not run.returning:
         return None
-    loss = next((replica for replica in run.replicas if replica.was_deleted), losses[0])
+    loss = next((replica for replica in run.replicas if replica.was_deleted), run.returning[0])
     message = described(run, loss) if loss.cause is not None else f"{loss.name}: deleted"
     return restarted(run, message, loss)
 
@@ -214,11 +192,11 @@ def next_steps(run: Run) -> Iterator[Action]:
     if run.now < due:
         yield Requeue(due)
         return
-    gang = frozenset(record.gang)
     going = [replica.pod for replica in run.in_state("restarting")]
     for pod in going:
         if pod is not None and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
+    gang = frozenset(record.gang)
     if going or any(pod.uid in gang for pod in run.pods):
         return
     if run.now < run.until:
@@ -231,10 +209,9 @@ def next_steps(run: Run) -> Iterator[Action]:
 
 def _backoff(failed: int, timeouts: Timeouts) -> float:
     """Return the seconds until the replacement of what failed so many times in a row."""
-    doublings = failed - 3
-    if doublings < 0:
+    if failed < 3:
         return 0.0
-    return min(timeouts.backoff * 2.0 ** min(doublings, 60), timeouts.longest)
+    return min(timeouts.backoff * 2.0 ** min(failed - 3, 60), timeouts.longest)
 
 
 def _in_a_row(failed: int, lived: float, timeouts: Timeouts) -> int:

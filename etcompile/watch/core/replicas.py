@@ -1,10 +1,8 @@
 """Find the Pod of each declared replica, and say what has become of it in one word, by a table.
 
 Pods are found by the name that the compiler gives them or, where others may follow a replica, by
-its rank; and only those of this run. The table maps what is in the replica's place, what was
-written down of it, and whether the run is restarting, to a state. Whether a loss brings the replica
-back follows from the policies of the operators (reference/et-operator.md 4.1,
-reference/training-operator.md 2.3 and 5.4).
+its rank; and only those of this run. Whether a loss brings the replica back follows from the
+policies of the operators (reference/et-operator.md 4.1, reference/training-operator.md 2.3, 5.4).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +19,8 @@ from etcompile.watch.core.run import Cause, Replica, Run, State
 from etcompile.watch.core.view import JobView
 
 
-def placement(view: JobView, record: RunRecord, now: float) -> Run:
+def placement(view: JobView, now: float) -> Run:
+    record = view.begun
     pods = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
     replicas = tuple(_replicas(view, pods, record))
     newest = max([pod.created for pod in pods], default=0.0)
@@ -29,16 +28,16 @@ def placement(view: JobView, record: RunRecord, now: float) -> Run:
     readers = tuple(
         pod for pod in pods if pod.role in reading and pod.phase == "Running" and not pod.deleting
     )
+    run = Run(view, now, record, replicas, newest=newest, readers=readers)
     if len(pods) == sum(replica.pod is not None for replica in replicas):
-        return Run(view, now, record, replicas, (), newest, readers)  # most have no other Pods
-    names = {replica.name for replica in replicas}
-    names.update(pod.name for replica in replicas for pod in replica.others)
+        return run  # most have no other Pods
     roles = {role.name: role for role in view.job.roles}
+    names = {pod.name for replica in replicas for pod in replica.others}
+    names.update(replica.name for replica in replicas)
     rank_of = {
-        role.pod_name(member): member.place
-        for role in view.job.roles
-        if role.recovery.relaunch
-        for member in role.members
+        replica.role.pod_name(replica.declared): replica.number
+        for replica in replicas
+        if replica.role.recovery.relaunch
     }
     batch, surplus, replaced = list[PodState](), list[PodState](), list[PodState]()
     for pod in pods:
@@ -48,73 +47,74 @@ def placement(view: JobView, record: RunRecord, now: float) -> Run:
         elif role is not None and pod.name not in names:
             # A Pod that has ended and can be followed blocks nothing, and its log says why.
             (replaced if role.recovery.relaunch and pod.ended else surplus).append(pod)
-    astray = tuple(
-        pod
-        for pod in (pods if rank_of else ())
-        if pod.rank is not None and rank_of.get(pod.name, pod.rank) != pod.rank
+    astray = [pod for pod in pods if pod.rank not in (None, rank_of.get(pod.name, pod.rank))]
+    return structs.replace(
+        run,
+        batch=tuple(batch),
+        surplus=tuple(surplus),
+        replaced=tuple(replaced),
+        astray=tuple(astray),
     )
-    others = tuple(batch), tuple(surplus), tuple(replaced), astray
-    return Run(view, now, record, replicas, (), newest, readers, *others)
 
 
 def _replicas(view: JobView, of_run: Sequence[PodState], record: RunRecord) -> Iterator[Replica]:
-    spec_hash, pods, gone_pods = view.spec_hash, view.pods, view.gone
     for role in view.job.roles:
         if role.batch:
             continue
-        supervised, role_name = is_supervised(view.job, role), role.name
-        if role.recovery.relaunch is None:
-            for member in role.members:
-                name = role.pod_name(member)
-                pod, gone = pods.get(name), None
-                if pod is None:
-                    gone = gone_pods.get(name)
-                    if gone is not None and gone.pod.spec_hash != spec_hash:
-                        gone = None
-                blocked = pod is not None and pod.spec_hash != spec_hash
-                yield Replica(
-                    role,
-                    member.index,
-                    (role_name, member.index or 0),
-                    name,
-                    None if blocked else pod,
-                    gone,
-                    blocked,
-                    supervised=supervised,
-                )
-            continue
+        supervised = is_supervised(view.job, role)
         for declared, member, of_rank in ranks(role, of_run, record):
             name, number = role.pod_name(member), declared.place or 0
-            pod, gone = pods.get(name), gone_pods.get(name)
-            blocked = pod is not None and not (
-                pod.rank in (None, number) and pod.spec_hash == spec_hash
+            pod = view.pods.get(name)
+            gone = view.gone.get(name) if pod is None else None
+            blocked = pod is not None and (
+                pod.spec_hash != view.spec_hash
+                or (role.recovery.relaunch is not None and pod.rank not in (None, number))
             )
             yield Replica(
                 role,
-                member.index,
-                (role_name, number),
+                declared,
+                member,
+                (role.name, number),
                 name,
                 None if blocked else pod,
-                gone if pod is None and gone and gone.pod.spec_hash == spec_hash else None,
+                gone if gone is not None and gone.pod.spec_hash == view.spec_hash else None,
                 blocked,
-                rank=number,
-                follower=None if member is declared else member,
-                others=tuple(other for other in of_rank if other.name != name and not other.ended),
-                supervised=supervised,
+                tuple([pod for pod in of_rank if pod.name != name and not pod.ended]),
+                supervised,
             )
 
 
 # What has become of each -------------------------------------------------------------------------
+#
+# By what is in its place, and what was written down of it: that it succeeded, that it gets another
+# Pod than the last, that it does not, that it was there, or nothing. `judge` looks at its Pod, or
+# at how that went. While all are restarted, every replica without a Pod is `returning`.
+
+# fmt: off
+_WRITTEN = ("done", "returns", "left", "seen", "new")
+_TABLE: Mapping[str, tuple[State | Literal["judge"], ...]] = {
+    # its Pod; or its Pod has gone; or there is none and nobody saw it go
+    "pod":     ("done", "returning", "left", "judge", "judge"),
+    "gone":    ("done", "returning", "left", "judge", "judge"),
+    "nothing": ("done", "returning", "left", "judge", "awaited"),
+    # a Pod of another run or rank
+    "other":   ("there",) * 5,
+    # its Pod goes in the restart of all; or has gone, in that or because the job was suspended
+    "going":   ("restarting",) * 5,
+    "went":    ("done", "awaited", "awaited", "awaited", "awaited"),
+}
+# fmt: on
 
 _ANY: frozenset[Cause] = frozenset(get_args(Cause))
-_POLICIES: dict[str, frozenset[Cause]] = {
+_AFTER_FAILURES: frozenset[Cause] = frozenset({"failed", "deleted", "vanished", "hung"})
+_POLICIES: Mapping[str, frozenset[Cause]] = {
     "Always": _ANY,
     # A kubelet that is told to stop a Pod lets it fail before it goes; one that is deleted by force
     # just vanishes (reference/et-operator.md 4.1).
-    "OnFailure": frozenset({"failed", "deleted", "vanished", "hung"}),
-    "ExitCode": frozenset({"failed", "deleted", "vanished", "hung"}),
+    "OnFailure": _AFTER_FAILURES,
+    "ExitCode": _AFTER_FAILURES,
 }
-_MORE: dict[str, frozenset[Cause]] = {
+_MORE: Mapping[str, frozenset[Cause]] = {
     "policy": frozenset(),
     "when-gone": frozenset({"deleted", "erased", "vanished"}),
     "always": _ANY - {"succeeded"},
@@ -122,13 +122,6 @@ _MORE: dict[str, frozenset[Cause]] = {
 _RETRYABLE = range(128, 256)
 """Exit codes after which another try may help: signals. The documented bounds; et-operator leaves
 out both ends (reference/et-operator.md 6, defect 18)."""
-
-Place = Literal["gang", "pod", "other", "gone", "nothing"]
-"""What is in the place of a replica: a Pod that goes in the restart of all, its Pod, a Pod of
-another run or rank, nothing after its Pod was seen to go, or nothing."""
-Written = Literal["done", "returns", "left", "seen", "new"]
-"""What was written down of it: it succeeded; it gets another Pod than the last; it does not; it was
-there; nothing."""
 
 
 def comes_back(role: Role, cause: Cause, pod: PodState | None) -> bool:
@@ -151,171 +144,116 @@ def comes_back(role: Role, cause: Cause, pod: PodState | None) -> bool:
     return code is None or code in _RETRYABLE
 
 
-def described(run: Run, loss: Replica) -> str:
-    """Return which replica was lost first, and how: `bert-worker-1: exit code 1`."""
-    sentence = run.described(run, loss) if run.described is not None else None
-    return sentence or f"{loss.name}: {why(loss)}"
+_UNDECIDED: Mapping[str, Any] = {"cause": None, "last": None, "since": 0.0, "returns": False}
 
 
-def why(loss: Replica) -> str:
-    role, cause, pod = loss.role, loss.cause or "failed", loss.last
-    if cause != "failed" or pod is None:
-        words = {
-            "unknown": "its node is unreachable",
-            "erased": "force-deleted, or removed from the job",
-            "vanished": "deleted while no watcher was running, so how it ended is unknown",
-            "hung": "it has logged nothing new"
-            if role.recovery.relaunch is not None
-            else "no replica has logged anything for too long",
-        }
-        return words.get(cause, cause)
-    if pod.failures:
-        main_failures = [
-            failure for failure in pod.failures if failure.container == role.template.main
-        ]
-        failure = (main_failures or pod.failures)[-1]
-        name = "" if main_failures or not failure.container else f"container {failure.container} "
-        return f"{name}{failure.in_words}"
-    code = exit_code(role, pod)
-    reason = pod.reason or next(iter(pod.reasons), "")
-    return reason or ("failed" if code is None else f"exit code {code}")
-
-
-_NOBODY: Mapping[int, ReplicaRecord] = {}
-_UNDECIDED: dict[str, Any] = {"cause": None, "last": None, "since": 0.0, "returns": False}
-
-
-def judged(run: Run, *, again: bool = False) -> Run:
-    """Return a run with the state of each replica.
-
-    Args:
-        again: Only what is written down of losses has changed since.
-    """
-    record, pruned = run.record, _pruned_until(run.view)
-    gang, restarting = frozenset(record.gang), record.phase == "Restarting"
+def judged(run: Run) -> Run:
+    """Return a run with the state of each replica, by what is written down now."""
+    view, records, gang = run.view, run.record.replicas, frozenset(run.record.gang)
+    restarting, pruned = run.record.phase == "Restarting", _pruned_until(view)
     replicas = []
-    records = record.replicas
     for known in run.replicas:
+        role, number = known.key
+        written, pod = records.get(role, {}).get(number, NOTHING), known.pod
         replica = known
-        if known.state == "there":
-            if again and not restarting:
-                replicas.append(known)
-                continue
-        else:
+        if known.state != "there":
             replica = structs.replace(known, state="there", **_UNDECIDED)
-        role, number = replica.key
-        written, pod = records.get(role, _NOBODY).get(number, NOTHING), replica.pod
-        if (
-            pod is not None
-            and (pod.phase == "Running" and not pod.deleting)
+        is_well = pod is not None and (
+            (pod.phase == "Running" and not (pod.deleting or pod.exits))
+            and not (written.lost or written.completed)
             and pod.uid not in gang
             and pod.uid not in run.lost
-            and not (written.lost or written.completed or pod.exits)
-        ):
-            judged = replica  # like most: it is there
-        elif state := _state(replica, gang, written, restarting=restarting):
-            judged = structs.replace(replica, state=state)
-        elif pod is not None:
-            judged = _with_pod(run, replica, pod)
+        )
+        state = "there" if is_well else _state(replica, written, gang, restarting=restarting)
+        if state == "judge":
+            replicas.append(_judged(run, replica, written, pruned))
+        elif state == "there":  # like most
+            replicas.append(replica)
         else:
-            judged = _without_pod(run, replica, pruned)
-        replicas.append(judged)
-    if run.restarts_together and any(judged.was_deleted for judged in replicas):
+            replicas.append(structs.replace(replica, state=state))
+    if run.restarts_together and any(replica.was_deleted for replica in replicas):
         # Its peers fail because it goes, and a deletion is no failure.
         replicas = [
-            _lost(run, judged, "deleted", judged.last, judged.since)
-            if judged.cause == "failed"
-            else judged
-            for judged in replicas
+            _lost(run, replica, "deleted", replica.last, replica.since)
+            if replica.cause == "failed"
+            else replica
+            for replica in replicas
         ]
     troubled = tuple([replica for replica in replicas if replica.state != "there"])
     return structs.replace(run, replicas=tuple(replicas), troubled=troubled)
 
 
 def _state(
-    replica: Replica, gang: frozenset[str], record: ReplicaRecord, *, restarting: bool
-) -> State | None:
-    """Look a replica up in the table; None if its Pod has to be judged."""
-    last = replica.latest
-    place: Place = "gone" if replica.gone is not None else "nothing"
-    if last is not None and last.uid in gang:
-        place = "gang"
-    elif replica.pod is not None:
-        place = "pod"
-    elif replica.blocked:
-        place = "other"
-    written: Written = "seen" if record.seen or place == "pod" else "new"
+    replica: Replica, record: ReplicaRecord, gang: frozenset[str], *, restarting: bool
+) -> State | Literal["judge"]:
+    last, is_there = replica.latest, replica.pod is not None
+    place = "other" if replica.blocked else "nothing"
+    if last is not None:
+        place = "pod" if is_there else "gone"
+        if last.uid in gang:
+            place = "going" if is_there else "went"
+    if restarting and not is_there and not replica.blocked:
+        return "returning"
+    written = "seen" if record.seen else "new"
     if record.completed:
         written = "done"
     elif record.lost and (last is None or last.uid == record.lost):
         written = "left" if record.left else "returns"
-    match place, written, restarting:
-        case "gang", _, _ if replica.pod is not None:
-            return "restarting"
-        case "gang", "done", False:
-            return "done"
-        case "gang", _, False:
-            return "awaited"  # it went when the job was suspended
-        case "other", _, _:
-            return "there"
-        case "pod", "done", _:
-            return "done"
-        case "pod", "returns", _:
-            return "returning"
-        case "pod", "left", _:
-            return "left"
-        case "pod", _, _:
-            return None
-        case _, _, True:
-            return "returning"  # all come back, also one that was never there
-        case _, "done", _:
-            return "done"
-        case _, "returns", _:
-            return "returning"
-        case _, "left", _ if replica.role.recovery.comes_back == "policy":
-            return "left"
-        case "nothing", "new", _:
-            return "awaited"
-    return None
+    state = _TABLE[place][_WRITTEN.index(written)]
+    if state == "left" and not is_there and replica.role.recovery.comes_back != "policy":
+        return "judge"  # it comes back once its Pod has gone
+    return state
 
 
-def _with_pod(run: Run, replica: Replica, pod: PodState) -> Replica:
-    if pod.deleting and pod.due and replica.role.recovery.relaunch and not pod.held_by_queue:
+def _judged(run: Run, replica: Replica, written: ReplicaRecord, pruned: float) -> Replica:
+    """Return a replica of whose Pod, or of how that went, nothing is decided."""
+    role, pod, gone, view = replica.role, replica.pod, replica.gone, run.view
+    if pod is not None and pod.deleting:
         # A follower has another name, and need not wait for a node that does not answer. A queue,
         # though, counts the old Pod until it is gone, and would delete the new one as excess.
-        return _lost(run, replica, "deleted", pod, pod.due + run.timeouts.verdict)
-    if pod.deleting:
+        if pod.due and role.recovery.relaunch and not pod.held_by_queue:
+            return _lost(run, replica, "deleted", pod, pod.due + run.timeouts.verdict)
         # Whatever its containers make of the signal is no failure of theirs
         # (reference/training-operator.md 7, defects 5 and 48).
         return replica
-    is_over = run.restarts_together and dict(pod.exits).get(replica.role.template.main)
-    if pod.phase == "Failed" or is_over or (pod.phase == "Pending" and pod.refused):
+    if pod is not None:
         # Sidecars may go on. Or its preflight has sent it away, and its kubelet would ask again.
-        return _lost(run, replica, "failed", pod)
-    ends: dict[str, Cause] = {"Succeeded": "succeeded", "Unknown": "unknown"}
-    cause = ends.get(pod.phase)
-    if cause is not None and comes_back(replica.role, cause, pod):
-        return _lost(run, replica, cause, pod)
-    return _lost(run, replica, "hung", pod) if pod.uid in run.lost else replica
-
-
-def _without_pod(run: Run, replica: Replica, pruned: float) -> Replica:
-    gone, view = replica.gone, run.view
+        is_over = run.restarts_together and dict(pod.exits).get(role.template.main)
+        if pod.phase == "Failed" or is_over or (pod.phase == "Pending" and pod.refused):
+            return _lost(run, replica, "failed", pod)
+        if pod.phase == "Succeeded" and comes_back(role, "succeeded", pod):
+            return _lost(run, replica, "succeeded", pod)
+        if pod.phase == "Unknown" and comes_back(role, "unknown", pod):
+            return _lost(run, replica, "unknown", pod)
+        return _lost(run, replica, "hung", pod) if pod.uid in run.lost else replica
     if view.superseded and not (gone and (gone.pod.disrupted or gone.pod.phase == "Failed")):
         # Somebody took the Pod away to create that of the declared run.
         return structs.replace(replica, state="awaited")
     if gone is None:
         return _lost(run, replica, "vanished", None, max(view.watched_since, pruned))
     pod, since = gone.pod, gone.at
-    # By force, if it was seen to go; a list that does not have it says nothing of how it went.
-    cause: Cause = "vanished" if gone.unseen else "erased"
     if pod.deleting:
-        cause, since = "deleted", since if pod.disrupted else max(since, pruned)
-    elif pod.phase == "Failed" and run.record.replica(replica.key).lost != pod.uid:
-        cause = "failed"
-    elif pod.phase == "Succeeded":
-        cause = "succeeded"
-    return _lost(run, replica, cause, pod, since)
+        return _lost(run, replica, "deleted", pod, since if pod.disrupted else max(since, pruned))
+    if pod.phase == "Failed" and written.lost != pod.uid:
+        return _lost(run, replica, "failed", pod, since)
+    if pod.phase == "Succeeded":
+        return _lost(run, replica, "succeeded", pod, since)
+    # By force, if it was seen to go; a list that does not have it says nothing of how it went.
+    return _lost(run, replica, "vanished" if gone.unseen else "erased", pod, since)
+
+
+def _lost(
+    run: Run, replica: Replica, cause: Cause, pod: PodState | None, since: float = 0.0
+) -> Replica:
+    loss = structs.replace(replica, state="lost", cause=cause, last=pod, since=since)
+    if loss.role.recovery.relaunch is not None:
+        returns = may_follow(loss, run.record)
+    else:
+        returns = comes_back(loss.role, cause, pod) or (
+            # Its Pod failed and is gone already: there is nothing to leave alone.
+            bool(since) and cause == "failed" and loss.role.recovery.comes_back != "policy"
+        )
+    return structs.replace(loss, returns=returns)
 
 
 def _pruned_until(view: JobView) -> float:
@@ -332,17 +270,31 @@ def _pruned_until(view: JobView) -> float:
     return last + view.timeouts.prune if last else 0.0
 
 
-def _lost(
-    run: Run, replica: Replica, cause: Cause, pod: PodState | None, since: float = 0.0
-) -> Replica:
-    recovery = replica.role.recovery
-    if recovery.relaunch is not None:
-        returns = may_follow(replica, cause, pod, run.record)
-    else:
-        returns = comes_back(replica.role, cause, pod) or (
-            # Its Pod failed and is gone already: there is nothing to leave alone.
-            bool(since) and cause == "failed" and recovery.comes_back != "policy"
-        )
-    return structs.replace(
-        replica, state="lost", cause=cause, last=pod, since=since, returns=returns
-    )
+def described(run: Run, loss: Replica) -> str:
+    """Return which replica was lost first, and how: `bert-worker-1: exit code 1`."""
+    sentence = run.described(run, loss) if run.described is not None else None
+    return sentence or f"{loss.name}: {why(loss)}"
+
+
+_WHY: Mapping[Cause, str] = {
+    "unknown": "its node is unreachable",
+    "erased": "force-deleted, or removed from the job",
+    "vanished": "deleted while no watcher was running, so how it ended is unknown",
+    "hung": "no replica has logged anything for too long",
+}
+
+
+def why(loss: Replica) -> str:
+    role, cause, pod = loss.role, loss.cause or "failed", loss.last
+    if cause == "hung" and role.recovery.relaunch is not None:
+        return "it has logged nothing new"
+    if cause != "failed" or pod is None:
+        return _WHY.get(cause, cause)
+    if pod.failures:
+        of_main = [failure for failure in pod.failures if failure.container == role.template.main]
+        failure = (of_main or pod.failures)[-1]
+        name = "" if of_main or not failure.container else f"container {failure.container} "
+        return f"{name}{failure.in_words}"
+    code = exit_code(role, pod)
+    reason = pod.reason or next(iter(pod.reasons), "")
+    return reason or ("failed" if code is None else f"exit code {code}")

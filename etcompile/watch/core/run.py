@@ -25,14 +25,13 @@ class Replica(Struct, frozen=True, gc=False):
     """A declared replica, the Pod in its place, and what has become of it."""
 
     role: Role
-    index: int | None  # its number in the role; None for a role with a single Pod
+    declared: Member
+    member: Member  # the same, or the one that has followed it to its rank
     key: ReplicaKey
     name: str
     pod: PodState | None = None  # if it is of this run
     gone: Gone | None = None  # its last Pod, while the place is empty and somebody saw it vanish
     blocked: bool = False  # a Pod of another run or rank has the name
-    rank: int | None = None  # if others may follow it
-    follower: Member | None = None  # the replica that has the rank, if it is not the declared one
     others: tuple[PodState, ...] = ()  # of the rank, that have not ended
     supervised: bool = False  # its command restarts in place
     state: State = "there"
@@ -43,9 +42,14 @@ class Replica(Struct, frozen=True, gc=False):
     returns: bool = False  # it gets another Pod
 
     @property
+    def index(self) -> int | None:
+        """Return its number in the role; None for a role with a single Pod."""
+        return self.member.index
+
+    @property
     def number(self) -> int:
-        """Return its rank if others may follow it, else its number in the role, else 0."""
-        return self.rank if self.rank is not None else self.index or 0
+        """Return its rank, which is its number in the role unless others may follow it."""
+        return self.key[1]
 
     @property
     def latest(self) -> PodState | None:
@@ -53,9 +57,10 @@ class Replica(Struct, frozen=True, gc=False):
         return self.pod or (self.gone.pod if self.gone is not None else None)
 
     @property
-    def declared_member(self) -> Member:
-        """Return the replica that the job declares for its rank."""
-        return next(member for member in self.role.members if (member.place or 0) == self.number)
+    def spends_budget(self) -> bool:
+        """Return whether its loss counts against the failures of the run: not the node's doing."""
+        disrupted = self.last is not None and self.last.disrupted
+        return self.cause == "hung" or (self.cause == "failed" and not disrupted)
 
     @property
     def is_failure(self) -> bool:
@@ -109,6 +114,7 @@ class End(Struct, frozen=True):
         final: No restart helps.
         again: The job is restarted instead.
         loss: The replica that it failed for, if it was one.
+        sure_at: When it ends the run: a success of the same moment may not be seen yet.
     """
 
     reason: str
@@ -117,6 +123,7 @@ class End(Struct, frozen=True):
     final: bool = False
     again: bool = False
     loss: Replica | None = None
+    sure_at: float = 0.0
 
 
 class Restart(Struct, frozen=True):
@@ -145,7 +152,7 @@ class Run(Struct, frozen=True):
         restart: The restart that a listener demands.
         until: No Pod of a joint restart is created before that time.
         described: Describes a loss in a sentence, instead of the core.
-        losses: The replicas about whose loss was decided.
+        losses: The replicas about whose loss is decided now.
         attempt: The attempt that lost them.
         facts: For other listeners, by a name.
         notes: Keys of `J-status`, besides the record.
@@ -203,18 +210,10 @@ class Run(Struct, frozen=True):
         replicas = self.replicas if "there" in states else self.troubled
         return [replica for replica in replicas if replica.state in states]
 
-    def new_losses(self, after: float | None = None) -> list[Replica]:
-        """Return the losses to decide about: their Pods have been gone `after` seconds."""
-        return [
-            loss
-            for loss in self.in_state("lost")
-            if self.now >= (loss.settled(self.timeouts) if after is None else loss.since + after)
-            or not loss.since
-        ]
-
-    def new_returns(self) -> list[Replica]:
-        """Return those of them that bring a replica back."""
-        return [loss for loss in self.new_losses() if loss.returns]
+    @property
+    def returning(self) -> list[Replica]:
+        """Return the losses to decide about that bring a replica back."""
+        return [loss for loss in self.losses if loss.returns]
 
 
 def _observe(state: PodState, _pod: Object, _before: PodState | None) -> PodState:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from etcompile.k8s.pod_state import BatchView, PodState
 from etcompile.model import Job, Settings
@@ -125,6 +125,14 @@ class JobView(Struct, frozen=True):
         if record is None or record.run != self.spec_hash or self.is_orphaned:
             return None
         return record
+
+    @property
+    def begun(self) -> RunRecord:
+        """The run record as this decision finds it: a new one, if none is of this run."""
+        record = self.run_record
+        if record is None:
+            return RunRecord(self.spec_hash, config=self.config_uid)
+        return record if record.ended else structs.replace(record, config=self.config_uid)
 
     @property
     def is_orphaned(self) -> bool:

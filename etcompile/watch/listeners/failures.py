@@ -23,7 +23,6 @@ from etcompile.k8s.pod_state import PodState
 from etcompile.model.run_record import FAILURES
 from etcompile.watch.core.actions import Count, Note, ReadLog
 from etcompile.watch.core.decide import silent_since
-from etcompile.watch.core.phase import begun
 from etcompile.watch.core.run import Listener, Run
 from etcompile.watch.core.view import JobView
 
@@ -92,7 +91,7 @@ def _after(run: Run) -> Run:
 
 
 def _of_pods(run: Run) -> Iterator[Failure]:
-    view, record = run.view, begun(run.view)
+    view, record = run.view, run.view.begun
     gang = frozenset(record.gang)
     began = record.restarted_at if record.epoch else 0.0
     for pod in (*view.pods.values(), *(gone.pod for gone in view.gone.values())):

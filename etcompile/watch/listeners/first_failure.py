@@ -5,7 +5,6 @@ have failed before; which of them was the first follows from the log of failures
 """
 
 from etcompile.causes.log import first_causes
-from etcompile.watch.core.phase import begun
 from etcompile.watch.core.run import Listener, Replica, Run
 from etcompile.watch.listeners.failures import log_of
 
@@ -13,7 +12,7 @@ from etcompile.watch.listeners.failures import log_of
 def _described(run: Run, loss: Replica) -> str | None:
     log = log_of(run)
     causes = first_causes(log.failures) if log is not None else {}
-    first = causes.get(begun(run.view).attempt)
+    first = causes.get(run.view.begun.attempt)
     return f"{first.pod}: {first.in_words}" if first and first.pod != loss.name else None
 
 
