@@ -25,7 +25,6 @@ class Shortage(NamedTuple):
     @property
     def lasts(self) -> bool:
         return self.needed > max(self.free + self.freed, Decimal(0))
-        return self.wanted > max(self.free + self.freed, Decimal(0))
 
     def __str__(self) -> str:
         left, needed = plain(self.free), plain(self.needed)

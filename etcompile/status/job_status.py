@@ -200,6 +200,9 @@ def status_of_job(
     reported = _reported(its, record)
     if reported:
         phase, words = reported
+        if phase == "Running" and job is not None and derived(job, replicas)[0] == "Pending":
+            # The watcher waits a while: Pods that are replaced are back in a moment.
+            phase, words = "Pending", f"no Pod is running; {words}"
         # The watcher may have reported that before the job became unreadable.
         unread = job is None and record.reason != UNREADABLE
         because = f"{words}; {because}" if unread else words

@@ -14,7 +14,10 @@ from functools import partial
 from msgspec import Struct, field, structs
 
 from etcompile import frontends
+from etcompile.causes.causes import known
 from etcompile.causes.log import tail_of
+from etcompile.compiler.stored import StoredJobError
+from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.k8s.names import is_label, is_subdomain
@@ -27,7 +30,8 @@ from etcompile.k8s.pods import (
     running_init,
     terminated,
 )
-from etcompile.kubeapi.client import Cluster
+from etcompile.k8s.quota_usage import shortages
+from etcompile.kubeapi.client import Cluster, event_time
 from etcompile.kubeapi.controller.informer import Informer, Name
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
@@ -141,9 +145,9 @@ class Seen(Struct):
             self.objects[kind, metadata["namespace"], name] = value
 
     def retain(self, kind: str, names: Container[tuple[str, str]]) -> None:
-        for known in [*self.objects]:
-            if known[0] == kind and known[1:] not in names:
-                del self.objects[known]
+        for key in [*self.objects]:
+            if key[0] == kind and key[1:] not in names:
+                del self.objects[key]
 
 
 def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
@@ -165,21 +169,59 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
 
 
 def with_logs(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
-    """Add the last log line of each init container that a replica waits in.
+    """Add what only more requests show: quotas, claims, and logs.
 
-    Logs that cannot be read are left out: the rest does not need that right.
+    Of each init container that a replica waits in, that is the last line of its log. What cannot be
+    read is left out: the rest does not need that right.
     """
     held: list[Replica] = []
+    why = _with_quotas(cluster, view, why)
     for replica in why.held:
         pod = view.objects.get(("Pod", why.status.namespace, replica.name), {})
-        name, last = running_init(pod), ""
-        if name and len(held) < _MOST_LOGS:
+        name, said = running_init(pod), ""
+        if "unbound" in replica.message:
+            said = "; ".join(_unbound(cluster, view, pod))
+        elif name and len(held) < _MOST_LOGS:
             with contextlib.suppress(ClusterError, IndexError):
                 last = [*cluster.log(replica.name, name, why.status.namespace, tail=1)][-1]
-        said = f"container {name}: {last.removeprefix('etcompile: ')}"
+                said = f"container {name}: {last.removeprefix('etcompile: ')}"
         message = f"{replica.message}; {said}" if replica.message else said
-        held.append(structs.replace(replica, message=message) if last else replica)
+        held.append(structs.replace(replica, message=message) if said else replica)
     return _with_tail(cluster, view, structs.replace(why, held=tuple(held)))
+
+
+def _with_quotas(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
+    """Say which quota keeps Pods from being created."""
+    namespace, missing = why.status.namespace, [r for r in why.held if r.state == "Missing"]
+    config = next((value for value in view.objects.values() if is_config(value)), None)
+    if not missing or config is None:
+        return why
+    words = ""
+    with contextlib.suppress(ClusterError, StoredJobError):
+        quotas = cluster.list(cluster.resource("v1", "ResourceQuota"), namespace).items
+        run = StoredRun(config) if quotas else None
+        new = [pod for r in missing if run for _, pod in run.pods(r.role, [r.index])]
+        words = "; ".join(str(lack) for quota in quotas for lack in shortages(quota, new, {}))
+    if not words:
+        return why
+    held = [structs.replace(r, message=words) if r in missing else r for r in why.held]
+    return structs.replace(why, held=tuple(held), advice=(known().waits["Quota"], *why.advice))
+
+
+def _unbound(cluster: Cluster, view: Seen, pod: LiveObject) -> Iterator[str]:
+    """Describe the claims of a Pod that have no volume yet."""
+    claims = [volume.get("persistentVolumeClaim") or {} for volume in pod["spec"]["volumes"]]
+    for name in [claim["claimName"] for claim in claims if claim]:
+        about = {"kind": "PersistentVolumeClaim", "name": name}
+        events = (value for value in view.objects.values() if value["kind"] == "Event")
+        its = [e for e in events if about.items() <= (e.get("involvedObject") or {}).items()]
+        last = max(its, key=event_time, default={}).get("message") or "no volume fits it yet"
+        with contextlib.suppress(ClusterError):
+            resource = cluster.resource("v1", "PersistentVolumeClaim")
+            claim = cluster.get(resource, name, pod["metadata"]["namespace"])
+            if claim is not None and (claim.get("status") or {}).get("phase") != "Bound":
+                class_name = claim["spec"].get("storageClassName") or "none"
+                yield f"claim {name}, StorageClass {class_name}: {last}"
 
 
 def _with_tail(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:

@@ -355,7 +355,7 @@ def test_phase_of_a_watcher_that_is_gone_says_since_when(leases, line):
     known = None if leases is None else watchers([watcher(*one) for one in leases], at.timestamp())
     (result,) = statuses(values, at.timestamp(), known)
     text = job_text(result, at)
-    assert "Phase:     Running (reported by the watcher)" in text
+    assert "Phase:     Pending (no Pod is running; reported by the watcher)" in text
     assert [one for one in text.splitlines() if one.startswith("Watcher:")] == [line] * bool(line)
     assert ("no watcher replaces Pods that fail: ml/mnist" in jobs_text([result], at)) == bool(line)
     (why,) = explanations(values, at.timestamp(), known)

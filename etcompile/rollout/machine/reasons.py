@@ -192,8 +192,10 @@ def _containers(value: Object) -> Iterator[ObjectState]:
         if not container.get("ready"):
             ended = pods.terminated(container)
             words = _at_work(value, container.get("name"))
-            if ended:
-                words = f"ended{_exit(ended)}" if ended.get("exitCode") else "completed"
+            if ended.get("exitCode"):
+                words = f"ended{_exit(ended)}"
+            elif ended:
+                words = "completed, but the Pod has not ended yet"
             yield ObjectState("waiting", f"container {container.get('name')}: {words}")
 
 
