@@ -107,7 +107,10 @@ def ordered(
 
 def drains(seconds: float, since: float | None = None) -> str:
     at = f" at {timestamp(since)}" if since is not None else ""
-    return f"it was removed from the host list{at}, and drains for at most {seconds:g} s"
+    return (
+        f"it was removed from the host list{at}, and drains for at most {seconds:g} s (--drain); "
+        "then it is deleted here, if the watcher has not done so"
+    )
 
 
 class _Training:
