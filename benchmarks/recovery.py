@@ -1,12 +1,13 @@
 """How long a gang takes from the death of a rank to its next step, in place and by new Pods.
 
     ETCOMPILE_E2E_KUBECONFIG=~/.kube/config ETCOMPILE_E2E_TORCH_IMAGE=… \\
-    python benchmarks/recovery.py [--kills 8] [--ranks 8] [--only quick] [--no-docs]
+    python benchmarks/recovery.py [--kills 8] [--ranks 8] [--only quick] [--by delete] [--no-docs]
 
-Needs a cluster with a node, as the tests of `tests/node` do. One after the other it runs the same
-gang in each way, with the watcher as a process of its own, and kills one rank after the other with
--9, as its node does. Ranks say themselves when they begin and when they complete a step. It prints
-its figures, writes them into docs/benchmarks.md, and draws docs/benchmarks-recovery.svg.
+Needs a cluster with a node, as the tests of `tests/node` do. In turns it runs the same gang in each
+way, with the watcher as a process of its own, and kills one rank after the other with -9, as its
+node does, or deletes one Pod after the other (`--by delete`). Ranks say themselves when they begin
+and when they complete a step. It prints its figures, writes them into docs/benchmarks.md, and draws
+docs/benchmarks-recovery.svg.
 """
 
 import argparse
@@ -15,12 +16,13 @@ import json
 import math
 import os
 import random
+import re
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,23 @@ class InPlace(Way):
     title, colour = "in place", "#0b6e4f"
     annotations = {"etcompile.dev/restart": "in-place"}  # noqa: RUF012
     makes_pods = False
+
+
+class Kubelet(Way):
+    """Nobody but the kubelets, which start containers again that end because they lose a peer."""
+
+    title, colour = "kubelet", "#666666"
+    annotations = {}  # noqa: RUF012
+    makes_pods = False
+    fails = ("hangs",)
+    backs_off = True
+
+    def keeper(
+        self,
+        cluster: Cluster,  # noqa: ARG002
+        folder: Path,  # noqa: ARG002
+    ) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
 
 class OperatorGang(Gang):
@@ -202,6 +221,7 @@ class JobSetInPlace(JobSet):
 WAYS: tuple[Way, ...] = (
     InPlace(),
     Way(),
+    Kubelet(),
     OperatorMakesPods(),
     Operator(),
     JobSet(),
@@ -232,19 +252,19 @@ class Result:
     load: float
 
 
-def measured(program: str, way: Way, kills: int, ranks: int, folder: Path) -> Result:
+def measured(program: str, way: Way, kills: int, ranks: int, folder: Path, by: str) -> Result:
     """Runs a gang, and kills one rank after the other."""
-    draws = random.Random(17)
+    draws = random.Random(time.time())
     load = os.getloadavg()[0]
     recoveries: list[Recovery] = []
     while len(recoveries) < kills:
         more = 1 if way.backs_off else kills
-        recoveries += killed(program, way, more, ranks, folder, draws)
+        recoveries += killed(program, way, more, ranks, folder, draws, by)
     return Result(program, way.title, recoveries, load)
 
 
 def killed(
-    program: str, way: Way, kills: int, ranks: int, folder: Path, draws: random.Random
+    program: str, way: Way, kills: int, ranks: int, folder: Path, draws: random.Random, by: str
 ) -> list[Recovery]:
     """What some kills of one gang cost."""
     name = "-".join(way.title.lower().replace(",", "").split())
@@ -260,17 +280,21 @@ def killed(
             gang.until_step_of(0.0, LONGEST)
             gang.prepare()
             time.sleep(5)
-            return [one_kill(gang, way, draws) for _ in range(kills)]
+            return [one_kill(gang, way, draws, by) for _ in range(kills)]
     finally:
         cluster.kubectl("delete", "namespace", cluster.namespace)
 
 
-def one_kill(gang: Gang, way: Way, draws: random.Random) -> Recovery:
-    """Kills a rank, and waits until all have gone on for a while."""
+def one_kill(gang: Gang, way: Way, draws: random.Random, by: str) -> Recovery:
+    """Kills a rank or deletes its Pod, and waits until all have gone on for a while."""
     name = draws.choice(gang.names)
     before = set(gang.uids().values())
-    killed = gang.kill(name, "process")
-    assert killed is not None
+    if by == "kill":
+        killed = gang.kill(name, "process")
+        assert killed is not None
+    else:
+        gang.delete(gang.pod_name(name))
+        killed = time.time()
     if way.makes_pods:
         # Kubelets start the containers again at once, the first time. What that makes of the run
         # ends when the Pods go.
@@ -308,14 +332,14 @@ def table(results: Sequence[Result]) -> str:
     ]
     for program, (title, *_) in PROGRAMS.items():
         by_way = {result.way: result.recoveries for result in results if result.program == program}
-        if InPlace.title not in by_way:
+        if not by_way:
             continue
         for what, attribute in (("all ranks begun", "begun"), ("next step", "stepped")):
             figures = {
                 way: middle_and_most([getattr(one, attribute) for one in recoveries])
                 for way, recoveries in by_way.items()
             }
-            ours = figures[InPlace.title][0]
+            ours = figures.get(InPlace.title, (math.nan, math.nan))[0]
             for way, (median, most) in figures.items():
                 ratio = "" if way == InPlace.title else f"{ours / median:.2f}"
                 cells = (f"{title}: {what}", way, f"{median:.1f} s", f"{most:.1f} s", ratio)
@@ -395,25 +419,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Times how a gang recovers from a dead rank.")
     parser.add_argument("--kills", type=int, default=8, help="kills of each way and program [8]")
     parser.add_argument("--ranks", type=int, default=8, help="ranks of the gang [8]")
+    parser.add_argument("--turns", type=int, default=1, help="each way gets its kills in turns [1]")
+    parser.add_argument("--by", choices=["kill", "delete"], default="kill")
     parser.add_argument("--date", default=time.strftime("%Y-%m-%d"))
     parser.add_argument("--only", default=",".join(PROGRAMS), help="only these programs")
-    parser.add_argument("--way", default="", help="only ways with this in their title")
+    parser.add_argument("--way", default="", help="only ways whose title this expression finds")
     parser.add_argument("--no-docs", action="store_true", help="print, and write no file")
     arguments = parser.parse_args()
-    results = []
+    results: dict[tuple[str, str], Result] = {}
+    turns = [
+        (turn, program) for turn in range(arguments.turns) for program in arguments.only.split(",")
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        for program in arguments.only.split(","):
-            for way in (way for way in WAYS if arguments.way in way.title):
-                if program in way.fails:
+        for turn, program in turns:
+            for way in (way for way in WAYS if re.search(arguments.way, way.title)):
+                if program in way.fails or (arguments.by == "delete" and way.backs_off):
                     continue
                 print(f"{PROGRAMS[program][0]}, {way.title}:", flush=True)
-                subfolder = Path(folder, f"{program}-{way.title}")
+                subfolder = Path(folder, f"{turn}-{program}-{way.title}")
                 subfolder.mkdir()
-                results.append(measured(program, way, arguments.kills, arguments.ranks, subfolder))
-    print(table(results))
+                kills = math.ceil(arguments.kills / arguments.turns)
+                one = measured(program, way, kills, arguments.ranks, subfolder, arguments.by)
+                if (earlier := results.get((program, way.title))) is not None:
+                    one = replace(one, recoveries=[*earlier.recoveries, *one.recoveries])
+                results[program, way.title] = one
+    every = [*results.values()]
+    print(table(every))
     if not arguments.no_docs:
-        write_figures(DOCS, "recovery", figures_text(results, arguments.date, arguments.kills))
-        (DOCS / "benchmarks-recovery.svg").write_text(plot(results))
+        write_figures(DOCS, "recovery", figures_text(every, arguments.date, arguments.kills))
+        (DOCS / "benchmarks-recovery.svg").write_text(plot(every))
 
 
 if __name__ == "__main__":
