@@ -3,13 +3,14 @@
 Everything here is a function from values to values. One value, `Run`, goes through these steps:
 
 - `placement`: which Pod has the place, and the rank, of which declared replica;
-- `phase`: what there is to see of the run, written down;
+- `observed`: what there is to see of the run, written down;
 - the listeners' `before`: what optional features know;
 - `judged`: each replica in one word;
 - `verdict`: whether the run is over, and how;
 - `replacement`: lost replicas come back, one by one or all together;
-- below: Pods that must go, and nodes that do not answer;
+- `scaled_in` and `duplicates`: Pods that must go;
 - `hostfile`: the live host lists;
+- `held_up` and `unreachable`: what the run waits for;
 - the listeners' `after`.
 """
 
@@ -17,9 +18,15 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from etcompile.k8s.pod_state import PodState
-from etcompile.model.run_record import Leaving
-from etcompile.watch.core import hostfile, phase, replacement, verdict
+from etcompile.model.run_record import (
+    ANOTHER_RUN,
+    UNREADABLE,
+    Leaving,
+    ReplicaKey,
+    ReplicaRecord,
+    RunRecord,
+)
+from etcompile.watch.core import hostfile, replacement, verdict
 from etcompile.watch.core.actions import (
     Action,
     Count,
@@ -30,7 +37,8 @@ from etcompile.watch.core.actions import (
     Requeue,
     WriteStatus,
 )
-from etcompile.watch.core.replicas import judged, placement
+from etcompile.watch.core.followers import with_ranks
+from etcompile.watch.core.replicas import comes_back, judged, placement
 from etcompile.watch.core.run import Listener, Run
 from etcompile.watch.core.view import JobView
 
@@ -52,9 +60,9 @@ def decide(view: JobView, now: float, listeners: Sequence[Listener] = ()) -> tup
     if run.record.ended:
         run = verdict.after_the_end(run)
     elif view.job.run.suspended:
-        run = phase.suspended(run)
+        run = suspended(run)
     else:
-        run = phase.observed(run)
+        run = observed(run)
         for listener in listeners:
             run = listener.before(run)
         run = judged(run)
@@ -64,8 +72,7 @@ def decide(view: JobView, now: float, listeners: Sequence[Listener] = ()) -> tup
             if not loss.since or now >= loss.settled(run.timeouts)
         )
         run = _decided(structs.replace(run, losses=tuple(settled), attempt=run.record.attempt))
-    run = phase.superseded(run)
-    run = run.adding((*half_deleted(view, now), *released(run)))
+    run = superseded(run).adding(half_deleted(view, now))
     for listener in listeners:
         run = listener.after(run)
     return _recorded(run)
@@ -104,7 +111,7 @@ def _decided(run: Run) -> Run:
     # The lists come after all that takes hosts away: no host is listed that is about to go.
     run = run.adding((*hostfile.gates_opened(run), *hostfile.listed(run)))
     # Last what is only reported: it needs to know what became of all others.
-    return unreachable(phase.held_up(run))
+    return unreachable(held_up(run))
 
 
 def _recorded(run: Run) -> tuple[Action, ...]:
@@ -112,7 +119,7 @@ def _recorded(run: Run) -> tuple[Action, ...]:
     # From `quiet` on no Pod has appeared for a while.
     quiet = run.newest + run.timeouts.settle
     due = min((note.due for note in run.notes.values()), default=float("inf"))
-    writes = run.now >= due or phase.worth_writing(run, quiet=run.now >= quiet)
+    writes = run.now >= due or _worth_writing(run, quiet=run.now >= quiet)
     times = [action.at for action in run.actions if isinstance(action, Requeue)]
     actions: list[Action] = []
     going: set[str] = set()
@@ -137,6 +144,187 @@ def _recorded(run: Run) -> tuple[Action, ...]:
     return (*actions, Requeue(again)) if again != float("inf") else tuple(actions)
 
 
+def _worth_writing(run: Run, *, quiet: bool) -> bool:
+    """Return whether the record is to be written.
+
+    Not for each of a thousand Pods that appear one after the other: only once no more come
+    (`quiet`), or with something else.
+    """
+    record, before = run.record, run.view.record
+    if not (run.view.copied or record.ended or before is None):
+        return True  # the copy of the job beside it is an old one
+    if before is None or before.run != record.run:
+        # A mark of the run before must stand until its workers have seen it.
+        before = RunRecord(record.run, config=record.config)
+    if quiet or record.phase == "Running" or record == before:
+        return record != before
+
+    def but_seen(record: RunRecord) -> RunRecord:
+        replicas = {key: structs.replace(r, seen=False) for key, r in record.every_replica()}
+        record = structs.replace(record, replicas={}, started=None, numbers={})
+        return record.with_replicas(replicas)
+
+    return but_seen(record) != but_seen(before)
+
+
+# What there is to see of a run --------------------------------------------------------------------
+
+
+def observed(run: Run) -> Run:
+    """Return the run, with what there is to see now in its record.
+
+    A run is Running once all of its Pods have been there and one of those that decide about it is
+    at work. Until then it is Pending, however long its images cannot be pulled; and again, once
+    that is so of all replacements (`held_up`). After a suspension it begins again, and so does its
+    deadline: whoever applies the job creates the Pods again that went.
+    """
+    record, actions = run.record, list[Action]()
+    if record.phase == "Suspended":
+        record = structs.replace(record, phase="Pending", reason="", message="")
+        actions.append(EmitEvent("JobResumed", "the job is resumed"))
+    gang, pending, complete = frozenset(record.gang), record.phase == "Pending", True
+    changed: dict[ReplicaKey, ReplicaRecord] = {}
+    for replica in run.replicas:
+        written, pod, last = record.replica(replica.key), replica.pod, replica.latest
+        if pod is not None and pod.phase == "Running" and pod.uid not in gang:
+            if written.seen and not (written.lost or written.completed):
+                continue  # like most
+            if written.left and pod.uid == written.lost and not (pod.deleting or pod.ending):
+                # It was taken out of the job, left alone, and put back: it never failed.
+                changed[replica.key] = written = structs.replace(written, lost="", left=False)
+        if last is not None and not (last.uid in gang and pending):
+            of_old = last.uid in gang or (pod is None and record.phase == "Restarting")
+            is_done = written.completed or (
+                last.phase == "Succeeded"
+                and not (of_old or last.deleting or written.lost == last.uid)
+                and not comes_back(replica.role, "succeeded", last)
+            )
+            if not written.seen or is_done != written.completed:
+                written = structs.replace(written, seen=True, completed=is_done)
+                changed[replica.key] = written
+        # A replica that will not be replaced is not waited for.
+        here = (written.left and pending) or (pod is not None and pod.uid not in gang)
+        complete = complete and (here or replica.blocked or written.completed)
+    declared = {replica.key for replica in run.replicas}
+    for key, written in record.every_replica():
+        if key not in declared:
+            # A replica that was scaled in and comes again is new.
+            changed[key] = structs.replace(written, seen=False)
+    started = record.started
+    if started is None:
+        # When the first Pod was created that has not been on its way out since before the run.
+        created = run.view.config_created
+        times = (
+            pod.created
+            for pod in run.pods
+            if pod.uid not in gang and not (pod.deleting and pod.created < created)
+        )
+        started = min(times, default=None)
+    record = structs.replace(record.with_replicas(changed), started=started)
+    if complete and record.phase in ("Pending", "Restarting"):
+        record = structs.replace(record, phase="Pending", gang=())
+        if is_at_work(run):
+            record = structs.replace(record, phase="Running", reason="", message="")
+    readers = run.readers if record.launcher else ()
+    if readers and all(pod.uid != record.launcher for pod in readers):
+        # A new launcher knows of no host that failed the one before.
+        first = {key: structs.replace(r, host_form=0) for key, r in record.every_replica()}
+        record = structs.replace(record.with_replicas(first), launcher="")
+    return run.adding(actions, record=with_ranks(run, record))
+
+
+def is_at_work(run: Run) -> bool:
+    """Return whether one of the Pods that decide about the run has started and was not replaced."""
+    deciding = run.job.run.success.roles
+    return any(
+        pod.phase in ("Running", "Succeeded", "Failed") and pod.role in deciding
+        for pod in run.pods
+        if pod not in run.replaced
+    )
+
+
+# A suspended job ---------------------------------------------------------------------------------
+#
+# Nothing runs, nothing is replaced, and it can be resumed (reference/et-operator.md 6, defect 34).
+
+
+def suspended(run: Run) -> Run:
+    """Return the run of a suspended job, whose Pods are deleted.
+
+    If Git declares the Pods, its tool removes them, except followers; those of a Job of Kubernetes
+    are the Job's, which is suspended too.
+    """
+    record, actions = run.record, list[Action]()
+    batch = {pod.name for pod in run.batch}
+    declared = {role.pod_name(member) for role in run.job.roles for member in role.members}
+    if record.phase != "Suspended":
+        actions.append(EmitEvent("JobSuspended", "the job is suspended"))
+    going = {replica.gone.pod.uid for replica in run.replicas if replica.gone is not None}
+    for pod in run.pods:
+        by_tool = run.view.git_managed and (pod.rank is None or pod.name in declared)
+        removed = not by_tool and pod.name not in batch
+        if removed and not pod.deleting:
+            actions.append(DeletePod(pod.name, pod.uid, "Suspended"))
+        if removed or pod.deleting:
+            going.add(pod.uid)
+    if record.phase == "Suspended" and going <= {*record.gang}:
+        going = {*record.gang}
+    record = RunRecord(
+        record.run,
+        "Suspended",
+        "Suspended",
+        "suspended by its spec",
+        restarts=record.restarts,
+        restarted_at=record.restarted_at,
+        replaced=record.replaced,
+        lost_restarts=record.lost_restarts,
+        numbers=record.numbers,
+        gang=tuple(sorted(going)),
+        config=record.config,
+    )
+    return run.adding(actions, record=record)
+
+
+# A run that the job's ConfigMap does not describe any more ---------------------------------------
+#
+# Somebody is about to exchange its Pods, or the apply has failed, and the run goes on.
+
+
+def superseded(run: Run) -> Run:
+    """Return a run with an Event if it goes on although the job's ConfigMap does not declare it."""
+    record, view = run.record, run.view
+    if view.is_orphaned and view.record is not None:
+        message = (
+            "the job was deleted and created again: the record of the previous run, which was "
+            f"{view.record.phase}, is discarded"
+        )
+        run = run.adding([EmitEvent("RunBeganAnew", message)])
+    if not view.superseded:
+        if record.reason in (ANOTHER_RUN, UNREADABLE):
+            record = structs.replace(record, reason="", message="")
+        return structs.replace(run, record=record)
+    due = (view.declared_at or 0.0) + view.timeouts.verdict
+    if run.now < due:
+        return run.adding([Requeue(due)])
+    if view.unreadable:
+        reason = UNREADABLE
+        message = (
+            "the watcher keeps managing the run as it was before, because the ConfigMap cannot be "
+            f"read; apply the job again: {view.unreadable}"
+        )
+    else:
+        reason = ANOTHER_RUN
+        message = (
+            "the ConfigMap describes another run than the Pods are of: the watcher keeps managing "
+            "the run of the Pods; apply the job with --replace to replace them, or apply its "
+            "previous version"
+        )
+    if record.phase != "Running" or (record.reason, record.message) == (reason, message):
+        return run
+    record = structs.replace(record, reason=reason, message=message)
+    return run.adding([EmitEvent(reason, message, warning=True)], record=record)
+
+
 # Workers that a job does not have any more -----------------------------------------------------
 #
 # Out of the host list first, then gone. If a tool syncs Git, it removes their Pods, as far as it
@@ -145,10 +333,9 @@ def _recorded(run: Run) -> tuple[Action, ...]:
 
 
 def scaled_in(run: Run) -> Run:
-    view, record = run.view, run.record
+    view, record, listed = run.view, run.record, hostfile.listed_hosts(run.view.hosts)
     leaving: dict[str, Leaving] = {}
     actions: list[Action] = []
-    events: list[Action] = []
     for pod in run.surplus:
         before = record.leaving.get(pod.name)
         leaves = before is not None and before.uid == pod.uid
@@ -162,18 +349,14 @@ def scaled_in(run: Run) -> Run:
             continue
         leaving[pod.name] = before if before is not None and leaves else Leaving(pod.uid, run.now)
         if before is None:
-            events.append(EmitEvent("WorkerLeaves", "scaled in", pod.name, pod.uid))
-        if pod.deleting:
-            continue
-        due = leaving[pod.name].since + run.timeouts.drain
-        if run.now < due:
-            actions.append(Requeue(due))
-            continue
-        role = run.job.role(pod.role)
+            actions.append(EmitEvent("WorkerLeaves", "scaled in", pod.name, pod.uid))
+        role, due = run.job.role(pod.role), leaving[pod.name].since + run.timeouts.drain
         host = f"{role.naming.stem}-{pod.index}" if role is not None else pod.name
-        if pod.ended or host not in hostfile.listed_hosts(view.hosts):
+        if run.now < due and not pod.deleting:
+            actions.append(Requeue(due))
+        elif (pod.ended or host not in listed) and not pod.deleting:
             actions.append(DeletePod(pod.name, pod.uid, "ScaledIn"))
-    return run.adding((*actions, *events), record=structs.replace(record, leaving=leaving))
+    return run.adding(actions, record=structs.replace(record, leaving=leaving))
 
 
 # Two Pods of one rank, or with one another's name ------------------------------------------------
@@ -184,7 +367,7 @@ def scaled_in(run: Run) -> Run:
 
 
 def duplicates(run: Run) -> Iterator[Action]:
-    extra: list[tuple[PodState, float, str]] = []
+    extra = []
     for replica in run.replicas:
         for pod in replica.others:
             if pod.uid != run.record.replica(replica.key).lost:
@@ -193,15 +376,12 @@ def duplicates(run: Run) -> Iterator[Action]:
             elif not pod.ending and not pod.deleting:
                 yield PatchPod("end", pod.name, pod.uid, "Lost")
     # The declared one cannot be created while it is there.
-    other = "its name now belongs to another replica"
-    extra += ((pod, pod.created, other) for pod in run.astray)
+    extra += [(pod, pod.created, "its name now belongs to another replica") for pod in run.astray]
     for pod, since, why in extra:
         due = since + run.timeouts.settle
-        if pod.deleting:
-            continue
-        if run.now < due:
+        if run.now < due and not pod.deleting:
             yield Requeue(due)
-        else:
+        elif not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "RankTaken")
             yield EmitEvent("PodMakesRoom", why, pod.name, pod.uid)
 
@@ -218,50 +398,65 @@ def half_deleted(view: JobView, now: float) -> Iterator[Action]:
             yield Requeue(due) if now < due else DeletePod(pod.name, pod.uid, "HalfDeleted")
 
 
-# Nodes that do not answer ------------------------------------------------------------------------
+# A run that does not start, or not again ---------------------------------------------------------
 #
-# Such a node keeps its Pods, and with them their names, until somebody says that it is gone for
-# good. `etcompile.dev/lost-node-after` says so after a time: the Pod is deleted, so that its
-# kubelet, should it come back, ends it; then it is deleted by force. Its processes may still run.
-# If commands restart in place, none of them takes part in the next restart.
+# The record says what the run waits for, and so does an Event. An image that cannot be pulled is
+# reported at once. A Pod that finds no node, and one that is missing, are reported after a while: a
+# node may be on its way, and so may the tool that applies the job.
+
+_BY_THE_SCHEDULER = frozenset({"Unschedulable", "SchedulingGated", "SchedulerError"})
+"""Reasons of a Pod that may find a place later, and by design does in a gang."""
 
 
-def released(run: Run) -> Iterator[Action]:
-    policy, record = run.job.run, run.view.run_record
-    if policy.lost_node_after is None:
-        return
-    over = policy.suspended or (record is not None and record.ended)
-    for pod in run.pods:
-        since = silent_since(pod)
-        if not since or (over and not pod.deleting):
-            continue
-        message = (
-            f"node {pod.node} has not answered for {policy.lost_node_after} s: the Pod is "
-            "force-deleted; if the node is still running, so may be its processes"
-        )
-        event = EmitEvent("PodReleased", message, pod.name, pod.uid, warning=True)
-        due = since + policy.lost_node_after
-        if run.now < due:
-            yield Requeue(due)
-        elif not pod.deleting:
-            yield DeletePod(pod.name, pod.uid, "NodeLost")
-            yield event
-        elif pod.due:  # else the answer to that is still on its way here
-            yield DeletePod(pod.name, pod.uid, "NodeLost", force=True)
-            if pod.deletion_requested + 1 < due:  # somebody else has requested it
-                yield event
+def held_up(run: Run) -> Run:
+    """Write down what a run waits for that does not start, or not again; report it if new."""
+    record, view = run.record, run.view
+    restarting, at_work = record.phase == "Restarting", is_at_work(run)
+    again = record.phase == "Running" and not at_work
+    if not (restarting or again or record.phase == "Pending"):
+        return run
+    # Replicas come back only when all Pods of the attempt before are gone.
+    gang = frozenset(record.gang) if restarting else frozenset()
+    going = [pod.name for pod in run.pods if pod.uid in gang]
+    absent = run.in_state("returning" if restarting else "awaited") if not again else []
+    missing = [replica.name for replica in absent if replica.pod is None]
+    pods = [replica.pod for replica in run.in_state("there", "returning")]
+    waiting = [
+        (pod.name, pod.waiting)
+        for pod in ((*pods, *run.batch) if not (at_work or restarting) else ())
+        if pod is not None and pod.waiting
+    ]
+    if not (waiting or going or missing):
+        return run
+    sure = [pod for pod in waiting if pod[1].reason not in _BY_THE_SCHEDULER]
+    declared = max(view.config_created, view.declared_at or 0.0)
+    newest = run.newest or record.started or declared
+    due = max(newest, record.restarted_at if restarting else 0.0) + run.timeouts.start
+    if not sure and run.now < due:
+        return run.adding([Requeue(due)])
+    patient, phase = view.settings.gang != "none" and not restarting, "Pending"
+    if restarting:
+        what = f"{_first_of(going)} to be gone" if going else f"{_first_of(missing)} to be created"
+        phase, reason, event = "Restarting", "RestartWaits", f"the restart waits for {what}"
+    elif missing and not sure:
+        went = "they were never created, or were deleted while no watcher was running"
+        reason, event = "PodsMissing", f"missing: {_first_of(missing)}; {went}. Apply the job again"
+    elif patient and not (sure or again):
+        return run
+    else:
+        name, why = (sure or waiting)[0]
+        reason, event = why.reason, f"no Pod is running: {name}: {why}"
+    if reason == record.reason:
+        return run
+    message = f"{record.message}; {event}" if restarting else event
+    record = structs.replace(record, phase=phase, reason=reason, message=message)
+    if patient and not sure and not missing:
+        return run.adding(record=record)  # waiting in a queue is by design
+    return run.adding([EmitEvent("JobNotStarting", event, warning=True)], record=record)
 
 
-def silent_since(pod: PodState) -> float:
-    """Return since when a Pod's node has not answered, in seconds since 1970; 0 if nothing says so.
-
-    A Pod that should be gone and is still there says so as well: its kubelet ends it in time.
-    """
-    if pod.ended or not pod.node:
-        return 0.0
-    if pod.unreachable_since:
-        return pod.unreachable_since
-    return pod.due if pod.deleting else 0.0
+def _first_of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 # Pods that hold up others and stay where they are ------------------------------------------------
@@ -273,38 +468,32 @@ def silent_since(pod: PodState) -> float:
 
 def unreachable(run: Run) -> Run:
     """Return a run with the Pods that hold up others, and the Events about new ones."""
-    view, known, newest = run.view, frozenset(run.record.unreachable), -1.0
-    uids: list[str] = []
-    actions: list[Action] = []
+    view, start, uids, actions = run.view, run.timeouts.start, list[str](), list[Action]()
     for replica in run.replicas:
-        pod, reason, due = replica.pod, "PodUnreachable", 0.0
+        pod, reason = replica.pod, "PodUnreachable"
         if replica.blocked:
             # Somebody may be about to exchange it.
             pod, reason = view.pods[replica.name], "NameTaken"
-            newest = run.newest if newest < 0.0 else newest
-            due = max(pod.created, newest, view.declared_at or 0.0) + run.timeouts.start
-        elif pod is None or not (pod.phase == "Unknown" or (pod.deleting and pod.due)):
-            continue
-        elif pod.phase != "Unknown":
-            due = pod.due + run.timeouts.start
-        if run.now < due:
-            actions.append(Requeue(due))
-            continue
-        uids.append(pod.uid)
-        if pod.uid in known:
-            continue
-        if replica.blocked:
+            due = max(pod.created, run.newest, view.declared_at or 0.0) + start
             message = (
                 "it is not of the run in the ConfigMap and has the name of one of its Pods, which "
                 "cannot be created; apply the job with --replace, or delete this Pod"
             )
-        elif pod.ended:
-            message = "it has ended, but a finalizer keeps it: it is replaced when that is gone"
+        elif pod is None or not (pod.phase == "Unknown" or (pod.deleting and pod.due)):
+            continue
         else:
+            due = pod.due + start if pod.phase != "Unknown" else 0.0
             force = f"kubectl delete pod {pod.name} --force --grace-period=0"
             message = (
                 "its node does not answer, so it may still be running; it is replaced when it is "
                 f"gone (if the node is gone for good: {force})"
             )
-        actions.append(EmitEvent(reason, message, pod.name, pod.uid, warning=True))
+            if pod.ended:
+                message = "it has ended, but a finalizer keeps it: it is replaced when that is gone"
+        if run.now < due:
+            actions.append(Requeue(due))
+            continue
+        uids.append(pod.uid)
+        if pod.uid not in run.record.unreachable:
+            actions.append(EmitEvent(reason, message, pod.name, pod.uid, warning=True))
     return run.adding(actions, record=structs.replace(run.record, unreachable=tuple(sorted(uids))))

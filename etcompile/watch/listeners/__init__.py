@@ -10,12 +10,14 @@ from etcompile.watch.listeners import (
     hangs,
     in_place,
     kueue,
+    lost_nodes,
     nodes,
     removal,
     timeline,
 )
 
 LISTENERS = (
+    lost_nodes.LISTENER,
     in_place.LISTENER,
     hangs.LISTENER,
     kueue.LISTENER,

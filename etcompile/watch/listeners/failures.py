@@ -22,9 +22,9 @@ from etcompile.k8s.objects import Object
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.run_record import FAILURES
 from etcompile.watch.core.actions import Count, Note, ReadLog
-from etcompile.watch.core.decide import silent_since
 from etcompile.watch.core.run import Listener, Run
 from etcompile.watch.core.view import JobView
+from etcompile.watch.listeners.lost_nodes import silent_since
 
 _LOSSES: Mapping[str, str] = {
     "deleted": "Deleted",

@@ -9,7 +9,17 @@ import etcompile.watch.core
 
 CORE = Path(etcompile.watch.core.__file__).parent
 LISTENERS = CORE.with_name("listeners")
-FEATURES = ("epoch", "silence", "kueue", "goodput", "timeline", "stuck", r"\bavoid", r"\bttl")
+FEATURES = (
+    "epoch",
+    "silence",
+    "kueue",
+    "goodput",
+    "timeline",
+    "stuck",
+    r"\bavoid",
+    r"\bttl",
+    "lost_node",
+)
 
 
 @pytest.mark.parametrize("module", sorted(path.name for path in CORE.glob("*.py")))

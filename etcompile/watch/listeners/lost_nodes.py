@@ -1,0 +1,48 @@
+"""Give Pods up whose nodes do not answer, `etcompile.dev/lost-node-after` seconds later.
+
+Such a node keeps its Pods, and with them their names, until somebody says that it is gone for good.
+The annotation says so after a time: the Pod is deleted, so that its kubelet, should it come back,
+ends it; then it is deleted by force. Its processes may still run. If commands restart in place,
+none of them takes part in the next restart.
+"""
+
+from etcompile.k8s.pod_state import PodState
+from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, Requeue
+from etcompile.watch.core.run import Listener, Run
+
+
+def silent_since(pod: PodState) -> float:
+    """Return since when a Pod's node has not answered, in seconds since 1970; 0 if nothing says so.
+
+    A Pod that should be gone and is still there says so as well: its kubelet ends it in time.
+    """
+    if pod.ended or not pod.node:
+        return 0.0
+    return pod.unreachable_since or (pod.due if pod.deleting else 0.0)
+
+
+def _after(run: Run) -> Run:
+    limit, record, actions = run.job.run.lost_node_after, run.view.run_record, list[Action]()
+    over = run.job.run.suspended or (record is not None and record.ended)
+    for pod in run.pods if limit is not None else ():
+        since = silent_since(pod)
+        if limit is None or not since or (over and not pod.deleting):
+            continue
+        message = (
+            f"node {pod.node} has not answered for {limit} s: the Pod is force-deleted; if the "
+            "node is still running, so may be its processes"
+        )
+        event = EmitEvent("PodReleased", message, pod.name, pod.uid, warning=True)
+        due = since + limit
+        if run.now < due:
+            actions.append(Requeue(due))
+        elif not pod.deleting:
+            actions += (DeletePod(pod.name, pod.uid, "NodeLost"), event)
+        elif pod.due:  # else the answer to that is still on its way here
+            actions.append(DeletePod(pod.name, pod.uid, "NodeLost", force=True))
+            if pod.deletion_requested + 1 < due:  # somebody else has requested it
+                actions.append(event)
+    return run.adding(actions)
+
+
+LISTENER = Listener(after=_after)
