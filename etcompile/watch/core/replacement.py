@@ -42,7 +42,6 @@ def replaced(run: Run) -> Run:
     failures, numbers = {**record.failures}, {**record.numbers}
     counted, lost_restarts = {**record.replaced}, record.lost_restarts
     actions: list[Action] = []
-    events: list[Action] = []
     for loss in run.in_state("lost"):
         role, recovery, uid = loss.role, loss.role.recovery, loss.last.uid if loss.last else None
         if loss.since and run.now < (settled := loss.settled(timeouts)):
@@ -59,7 +58,7 @@ def replaced(run: Run) -> Run:
             changed[loss.key] = written
             left = f"not replaced, restartPolicy {recovery.restart}"
             message = f"{why(loss)}: {'no Pod replaces it' if recovery.relaunch else left}"
-            events.append(EmitEvent("PodLost", message, loss.name, uid, warning=True))
+            actions.append(EmitEvent("PodLost", message, loss.name, uid, warning=True))
             continue
         # One that is lost again and again by its own fault comes back later and later.
         fault, later, pod = loss.cause == "failed" or loss.is_failure, 0.0, "recreating it"
@@ -76,7 +75,7 @@ def replaced(run: Run) -> Run:
                 pod = f"{role.pod_name(follower(loss.declared, history))} replaces it"
         changed[loss.key] = written
         message = f"{why(loss)}: {pod}{f' in {later:.0f} s' if later else ''}"
-        events.append(EmitEvent(REPLACED, message, loss.name, uid, warning=fault))
+        actions.append(EmitEvent(REPLACED, message, loss.name, uid, warning=fault))
         restarts = 0 if loss.supervised else counted_restarts(role, loss.last)
         if recovery.failures is None:
             lost_restarts, restarts = lost_restarts + restarts, 0
@@ -92,7 +91,7 @@ def replaced(run: Run) -> Run:
         failures=failures,
         numbers=numbers,
     )
-    return run.adding((*actions, *events), record=record)
+    return run.adding(actions, record=record)
 
 
 def _replacement(

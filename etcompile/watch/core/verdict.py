@@ -67,7 +67,16 @@ def _end(run: Run, again: list[Requeue]) -> End | None:
         again.append(Requeue(deadline))
     if batch and batch.failed:
         return End(batch.failed, f"the Job {batch.name} failed: {batch.failed}", final=True)
-    if end := run.end or _budget_spent(run) or _waited_too_long(run, again):
+    if run.end is not None:
+        return run.end
+    for role in job.roles:
+        budget = role.recovery.relaunch.budget if role.recovery.relaunch is not None else None
+        new = [loss for loss in run.losses if loss.role is role and loss.spends_budget]
+        failures = record.failures.get(role.name, 0) + len(new)
+        if new and budget is not None and failures > budget:
+            message = f"{failures} Pods of {role.name} have failed; at most {budget} may fail"
+            return End("TooManyFailures", message, loss=new[0])
+    if end := _waited_too_long(run, again):
         return end
     for loss in lost:
         due = loss.since + run.timeouts.verdict if loss.since else 0.0
@@ -103,18 +112,14 @@ def _decider(run: Run, replica: Replica) -> Decider:
 def _sure_at(run: Run) -> float:
     """Return when a failure ends the run: a success of the same moment may not be seen yet."""
     remaining = [
-        Decider(
-            replica.name,
-            replica.number == 0,
-            "out" if replica.state in ("lost", "left") else "done",
-        )
-        for replica in _deciding(run)
+        Decider(r.name, r.number == 0, "out" if r.state in ("lost", "left") else "done")
+        for r in _deciding(run)
     ]
     if completion(run.job.run.success, remaining).end != "succeeded":
         return 0.0
-    losses = [loss for loss in run.in_state("lost") if loss.cause == "failed" and loss.last]
+    failed = [loss.last for loss in run.in_state("lost") if loss.cause == "failed" and loss.last]
     # A node's clock may be wrong.
-    ends = [loss.last.ended_at for loss in losses if loss.last and loss.last.ended_at <= run.now]
+    ends = (pod.ended_at for pod in failed if pod.ended_at <= run.now)
     return min(ends, default=0.0) + run.timeouts.race
 
 
@@ -146,17 +151,6 @@ def _may_return(run: Run, loss: Replica) -> bool:
     return limit is None or run.record.replaced.get(role.name, 0) < limit
 
 
-def _budget_spent(run: Run) -> End | None:
-    for role in run.job.roles:
-        budget = role.recovery.relaunch.budget if role.recovery.relaunch is not None else None
-        new = [loss for loss in run.losses if loss.role.name == role.name and loss.spends_budget]
-        failures = run.record.failures.get(role.name, 0) + len(new)
-        if new and budget is not None and failures > budget:
-            message = f"{failures} Pods of {role.name} have failed; at most {budget} may fail"
-            return End("TooManyFailures", message, loss=new[0])
-    return None
-
-
 def _waited_too_long(run: Run, again: list[Requeue]) -> End | None:
     """Return the end of a run whose Pods wait too long to start (reference/dlrover.md 4.3).
 
@@ -183,20 +177,17 @@ def _waited_too_long(run: Run, again: list[Requeue]) -> End | None:
 def _limit_exceeded(run: Run) -> str:
     """Return which limit of failures the replicas have exceeded, those of their roles first."""
     job, record = run.job, run.record
-    restarts = {role.name: 0 for role in job.roles}
-    for replica in run.replicas:
-        restarts[replica.role.name] += replica.restarts
 
     def times(limit: int) -> str:
         return "once" if limit == 1 else f"{limit} times"
 
-    # What is said, of which roles, their limit, and how often Pods and containers failed.
+    # What is said, of which roles, their limit, and how often Pods and containers failed besides.
     limits = [
         (
             f"replicas of {role.name} failed more than {times(limit)}"
             if limit
             else f"a replica of {role.name} failed",
-            *([role.name], limit, 0, restarts[role.name]),
+            *([role.name], limit, 0, 0),
         )
         for role in job.roles
         if (limit := role.recovery.failures) is not None
@@ -206,16 +197,17 @@ def _limit_exceeded(run: Run) -> str:
     if limit is not None and job.run.limits == "failures" and not any(r.batch for r in job.roles):
         counted = [role.name for role in job.roles if counts_failures(role)]
         together = record.restarts if first_replica(job) is not None else 0
-        in_place = record.lost_restarts + sum(restarts.values())
         message = f"replicas failed more than {times(limit)}"
-        limits.append((message, counted, limit, together, in_place))
-    for message, roles, limit, restarted, in_place in limits:
+        limits.append((message, counted, limit, together, record.lost_restarts))
+    for message, roles, limit, restarts, in_place in limits:
         new = sum(loss.is_failure and loss.role.name in roles for loss in run.returning)
-        failures = restarted + sum(record.replaced.get(role, 0) for role in roles)
+        failures = restarts + sum(record.replaced.get(role, 0) for role in roles)
         failures += min(new, 1) if job.run.together else new
+        of_pods = sum(replica.restarts for replica in run.replicas if replica.role.name in roles)
         # Restarts in place: as many as the limit, except for a limit of 0. Pods that failed: more
         # than the limit (reference/training-operator.md 5.4, a and b).
-        if in_place >= max(limit, 1) or (failures > 0 and in_place + failures > limit):
+        many = in_place + of_pods
+        if many >= max(limit, 1) or (failures > 0 and many + failures > limit):
             return message
     return ""
 
