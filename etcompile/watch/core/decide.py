@@ -20,6 +20,7 @@ from msgspec import structs
 
 from etcompile.model.run_record import (
     ANOTHER_RUN,
+    NOTHING,
     UNREADABLE,
     Leaving,
     ReplicaKey,
@@ -39,7 +40,7 @@ from etcompile.watch.core.actions import (
 )
 from etcompile.watch.core.followers import with_ranks
 from etcompile.watch.core.replicas import comes_back, judged, placement
-from etcompile.watch.core.run import Listener, Run
+from etcompile.watch.core.run import Listener, Replica, Run
 from etcompile.watch.core.view import JobView
 
 
@@ -141,7 +142,7 @@ def _recorded(run: Run) -> tuple[Action, ...]:
             # A time in the past would have the job reconciled again and again, for nothing.
             times.append(quiet)
     again = min(times, default=float("inf"))
-    return (*actions, Requeue(again)) if again != float("inf") else tuple(actions)
+    return (*actions, Requeue(again)) if again < float("inf") else tuple(actions)
 
 
 def _worth_writing(run: Run, *, quiet: bool) -> bool:
@@ -184,14 +185,21 @@ def observed(run: Run) -> Run:
         actions.append(EmitEvent("JobResumed", "the job is resumed"))
     gang, pending, complete = frozenset(record.gang), record.phase == "Pending", True
     changed: dict[ReplicaKey, ReplicaRecord] = {}
+    records, recorded, doubtful = record.replicas, 0, list[Replica]()
     for replica in run.replicas:
-        written, pod, last = record.replica(replica.key), replica.pod, replica.latest
+        role, number = replica.key
+        written, pod = records.get(role, {}).get(number, NOTHING), replica.pod
+        recorded += written is not NOTHING
         if pod is not None and pod.phase == "Running" and pod.uid not in gang:
             if written.seen and not (written.lost or written.completed):
+                if pod.deleting or pod.exits or replica.others:
+                    doubtful.append(replica)
                 continue  # like most
             if written.left and pod.uid == written.lost and not (pod.deleting or pod.ending):
                 # It was taken out of the job, left alone, and put back: it never failed.
                 changed[replica.key] = written = structs.replace(written, lost="", left=False)
+        doubtful.append(replica)
+        last = replica.latest
         if last is not None and not (last.uid in gang and pending):
             of_old = last.uid in gang or (pod is None and record.phase == "Restarting")
             is_done = written.completed or (
@@ -205,11 +213,12 @@ def observed(run: Run) -> Run:
         # A replica that will not be replaced is not waited for.
         here = (written.left and pending) or (pod is not None and pod.uid not in gang)
         complete = complete and (here or replica.blocked or written.completed)
-    declared = {replica.key for replica in run.replicas}
-    for key, written in record.every_replica():
-        if key not in declared:
-            # A replica that was scaled in and comes again is new.
-            changed[key] = structs.replace(written, seen=False)
+    if recorded < sum(map(len, records.values())):
+        declared = {replica.key for replica in run.replicas}
+        for key, written in record.every_replica():
+            if key not in declared:
+                # A replica that was scaled in and comes again is new.
+                changed[key] = structs.replace(written, seen=False)
     started = record.started
     if started is None:
         # When the first Pod was created that has not been on its way out since before the run.
@@ -230,7 +239,7 @@ def observed(run: Run) -> Run:
         # A new launcher knows of no host that failed the one before.
         first = {key: structs.replace(r, host_form=0) for key, r in record.every_replica()}
         record = structs.replace(record.with_replicas(first), launcher="")
-    return run.adding(actions, record=with_ranks(run, record))
+    return run.adding(actions, record=with_ranks(run, record), doubtful=tuple(doubtful))
 
 
 def is_at_work(run: Run) -> bool:
@@ -368,7 +377,7 @@ def scaled_in(run: Run) -> Run:
 
 def duplicates(run: Run) -> Iterator[Action]:
     extra = []
-    for replica in run.replicas:
+    for replica in run.doubtful:
         for pod in replica.others:
             if pod.uid != run.record.replica(replica.key).lost:
                 newer = max(pod.created, replica.pod.created if replica.pod else 0.0)
@@ -469,7 +478,7 @@ def _first_of(names: Sequence[str]) -> str:
 def unreachable(run: Run) -> Run:
     """Return a run with the Pods that hold up others, and the Events about new ones."""
     view, start, uids, actions = run.view, run.timeouts.start, list[str](), list[Action]()
-    for replica in run.replicas:
+    for replica in run.doubtful:
         pod, reason = replica.pod, "PodUnreachable"
         if replica.blocked:
             # Somebody may be about to exchange it.

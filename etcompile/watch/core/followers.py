@@ -33,9 +33,6 @@ def ranks(
     role: Role, pods: Iterable[PodState], record: RunRecord
 ) -> Iterator[tuple[Member, Member, Sequence[PodState]]]:
     """Yield the declared replicas of a role, the one that has each rank, and the rank's Pods."""
-    if role.recovery.relaunch is None:
-        yield from ((member, member, ()) for member in role.members)
-        return
     by_rank: defaultdict[int, list[PodState]] = defaultdict(list)
     for pod in pods:
         if pod.role == role.name:

@@ -6,13 +6,14 @@ policies of the operators (reference/et-operator.md 4.1, reference/training-oper
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Literal, get_args
 
 from msgspec import structs
 
 from etcompile.k8s.pod_state import PodState
 from etcompile.model import Role
-from etcompile.model.run_record import NOTHING, ReplicaRecord, RunRecord
+from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.model.supervision import is_supervised
 from etcompile.watch.core.followers import exit_code, may_follow, ranks
 from etcompile.watch.core.run import Cause, Replica, Run, State
@@ -58,30 +59,26 @@ def placement(view: JobView, now: float) -> Run:
 
 
 def _replicas(view: JobView, of_run: Sequence[PodState], record: RunRecord) -> Iterator[Replica]:
+    spec_hash, pods = view.spec_hash, view.pods
     for role in view.job.roles:
         if role.batch:
             continue
-        supervised = is_supervised(view.job, role)
-        for declared, member, of_rank in ranks(role, of_run, record):
-            name, number = role.pod_name(member), declared.place or 0
-            pod = view.pods.get(name)
-            gone = view.gone.get(name) if pod is None else None
-            blocked = pod is not None and (
-                pod.spec_hash != view.spec_hash
-                or (role.recovery.relaunch is not None and pod.rank not in (None, number))
+        supervised, ranked = is_supervised(view.job, role), role.recovery.relaunch is not None
+        members, role_name = zip(role.members, role.members, repeat(())), role.name
+        for declared, member, of_rank in ranks(role, of_run, record) if ranked else members:
+            name = role.pod_name(member)
+            number = (declared.place if ranked else declared.index) or 0
+            pod = pods.get(name)
+            key, gone, blocked = (role_name, number), None, False
+            if pod is None:
+                gone = view.gone.get(name)
+                gone = gone if gone and gone.pod.spec_hash == spec_hash else None
+            elif pod.spec_hash != spec_hash or (ranked and pod.rank not in (None, number)):
+                pod, blocked = None, True
+            others = (
+                tuple([o for o in of_rank if o.name != name and not o.ended]) if of_rank else ()
             )
-            yield Replica(
-                role,
-                declared,
-                member,
-                (role.name, number),
-                name,
-                None if blocked else pod,
-                gone if gone is not None and gone.pod.spec_hash == view.spec_hash else None,
-                blocked,
-                tuple([pod for pod in of_rank if pod.name != name and not pod.ended]),
-                supervised,
-            )
+            yield Replica(role, declared, member, key, name, pod, gone, blocked, others, supervised)
 
 
 # What has become of each -------------------------------------------------------------------------
@@ -149,38 +146,29 @@ _UNDECIDED: Mapping[str, Any] = {"cause": None, "last": None, "since": 0.0, "ret
 
 def judged(run: Run) -> Run:
     """Return a run with the state of each replica, by what is written down now."""
-    view, records, gang = run.view, run.record.replicas, frozenset(run.record.gang)
-    restarting, pruned = run.record.phase == "Restarting", _pruned_until(view)
-    replicas = []
-    for known in run.replicas:
-        role, number = known.key
-        written, pod = records.get(role, {}).get(number, NOTHING), known.pod
-        replica = known
+    record, pruned = run.record, _pruned_until(run.view)
+    gang, restarting = frozenset(record.gang), record.phase == "Restarting"
+    judged: dict[ReplicaKey, Replica] = {}
+    # All that run well are `there`: they are most.
+    for known in run.replicas if restarting or run.lost else run.doubtful:
+        replica, written = known, record.replica(known.key)
         if known.state != "there":
             replica = structs.replace(known, state="there", **_UNDECIDED)
-        is_well = pod is not None and (
-            (pod.phase == "Running" and not (pod.deleting or pod.exits))
-            and not (written.lost or written.completed)
-            and pod.uid not in gang
-            and pod.uid not in run.lost
-        )
-        state = "there" if is_well else _state(replica, written, gang, restarting=restarting)
+        state = _state(replica, written, gang, restarting=restarting)
         if state == "judge":
-            replicas.append(_judged(run, replica, written, pruned))
-        elif state == "there":  # like most
-            replicas.append(replica)
-        else:
-            replicas.append(structs.replace(replica, state=state))
-    if run.restarts_together and any(replica.was_deleted for replica in replicas):
+            replica = _judged(run, replica, written, pruned)
+        elif state != "there":
+            replica = structs.replace(replica, state=state)
+        judged[replica.key] = replica
+    if run.restarts_together and any(replica.was_deleted for replica in judged.values()):
         # Its peers fail because it goes, and a deletion is no failure.
-        replicas = [
-            _lost(run, replica, "deleted", replica.last, replica.since)
-            if replica.cause == "failed"
-            else replica
-            for replica in replicas
-        ]
-    troubled = tuple([replica for replica in replicas if replica.state != "there"])
-    return structs.replace(run, replicas=tuple(replicas), troubled=troubled)
+        for key, replica in judged.items():
+            if replica.cause == "failed":
+                judged[key] = _lost(run, replica, "deleted", replica.last, replica.since)
+    replicas = run.replicas
+    if judged:
+        replicas = tuple([judged.get(replica.key, replica) for replica in run.replicas])
+    return structs.replace(run, replicas=replicas, doubtful=tuple(judged.values()))
 
 
 def _state(

@@ -140,7 +140,7 @@ class Run(Struct, frozen=True):
         now: In seconds since 1970.
         record: The run record, with what was learned and decided.
         replicas: Without those whose Pods a Job of Kubernetes creates.
-        troubled: Those of them that are not just there.
+        doubtful: Those of them that may be anything but `there`.
         newest: When the newest Pod was created; 0 if there is none.
         readers: The Pods that read the live host lists and run.
         batch: The Pods that such a Job has created.
@@ -162,7 +162,7 @@ class Run(Struct, frozen=True):
     now: float
     record: RunRecord
     replicas: tuple[Replica, ...] = ()
-    troubled: tuple[Replica, ...] = ()
+    doubtful: tuple[Replica, ...] = ()
     newest: float = 0.0
     readers: tuple[PodState, ...] = ()
     batch: tuple[PodState, ...] = ()
@@ -207,7 +207,7 @@ class Run(Struct, frozen=True):
 
     def in_state(self, *states: State) -> list[Replica]:
         """Return the replicas in any of these states."""
-        replicas = self.replicas if "there" in states else self.troubled
+        replicas = self.replicas if "there" in states else self.doubtful
         return [replica for replica in replicas if replica.state in states]
 
     @property

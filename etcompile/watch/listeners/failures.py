@@ -94,8 +94,9 @@ def _of_pods(run: Run) -> Iterator[Failure]:
     view, record = run.view, run.view.begun
     gang = frozenset(record.gang)
     began = record.restarted_at if record.epoch else 0.0
-    for pod in (*view.pods.values(), *(gone.pod for gone in view.gone.values())):
-        for failure in pod.failures if pod.spec_hash == view.spec_hash else ():
+    pods = (*view.pods.values(), *[gone.pod for gone in view.gone.values()])
+    for pod in [pod for pod in pods if pod.failures and pod.spec_hash == view.spec_hash]:
+        for failure in pod.failures:
             # Those of a gang that is recreated are of the attempt before. So is what an epoch
             # begins for: that is learned before the kubelet says so, or after.
             before = pod.uid in gang or (failure.at is not None and failure.at < began)
