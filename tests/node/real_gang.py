@@ -15,9 +15,11 @@ import pytest
 
 from etcompile.backend import job_config
 from etcompile.frontends import annotations
+from etcompile.kubeapi import connect
+from etcompile.kubeapi.errors import ClusterError
 from etcompile.model import supervision
 from etcompile.model.protocol import status_name
-from node.real_cluster import Cluster
+from node.real_cluster import KUBECONFIG, Cluster
 from waiting import eventually
 
 RANK = Path(__file__).with_name("rank.py")
@@ -161,6 +163,8 @@ class Gang:
     ) -> None:
         self.cluster, self.image = cluster, image
         self.names = ["gang-master-0", *(f"gang-worker-{index}" for index in range(size - 1))]
+        # A kubectl needs a sixth of a second of a processor, of which a small node has two.
+        self.api = connect(kubeconfig=KUBECONFIG, namespace=cluster.namespace)
         self._killers: dict[str, str] = {}
         usual = {"TEST": cluster.namespace, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"}
         container = {
@@ -213,25 +217,27 @@ class Gang:
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """The Pods that are there, by name."""
-        by_name = {pod["metadata"]["name"]: pod for pod in self.cluster.get("pods")["items"]}
+        by_name = {pod["metadata"]["name"]: pod for pod in self.api_pods()}
         return {name: by_name[name] for name in self.names if name in by_name}
 
     def uids(self) -> dict[str, str]:
         return {name: pod["metadata"]["uid"] for name, pod in self.pods().items()}
 
-    def lines(self, name: str, *words: str) -> list[str]:
+    def api_pods(self) -> list[Any]:
+        """All Pods of the namespace, the oldest first."""
+        pods = self.api.list(self.api.resource("v1", "Pod"), self.cluster.namespace).items
+        return sorted(pods, key=lambda pod: pod["metadata"]["creationTimestamp"])
+
+    def lines(self, name: str, tail: int | None = None) -> list[str]:
         """The lines that a rank has logged; none while there is no log."""
-        done = subprocess.run(
-            self.cluster.command("logs", self.pod_name(name), "-c", "pytorch", *words),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout.splitlines()
+        where = self.pod_name(name), "pytorch", self.cluster.namespace
+        with contextlib.suppress(ClusterError):
+            return [*self.api.log(*where, tail=tail)]
+        return []
 
     def last_step(self, name: str) -> Step | None:
         """The last step that a rank has completed; None if it has none in this container."""
-        steps = [line for line in self.lines(name, "--tail=3") if line.startswith("step ")]
+        steps = [line for line in self.lines(name, tail=3) if line.startswith("step ")]
         return read_step(steps[-1]) if steps else None
 
     def until_step_of(self, began: float, seconds: float, first: str = "") -> Step:
@@ -256,7 +262,7 @@ class Gang:
         for name, pod in self.pods().items():
             parts += (name, json.dumps(pod["metadata"].get("annotations", {}), indent=1))
             parts += (json.dumps(pod["status"].get("containerStatuses"), indent=1),)
-            parts += self.lines(name, "--tail=8")
+            parts += self.lines(name, tail=8)
         return "\n".join(parts)
 
     # What disturbs it ---------------------------------------------------------------------------
