@@ -6,8 +6,8 @@ Everything here is a function from values to values. One value, `Run`, goes thro
 - `observed`: what there is to see of the run, written down;
 - the listeners' `before`: what optional features know;
 - `judged`: each replica in one word;
-- `verdict`: whether the run is over, and how;
-- `replacement`: lost replicas come back, one by one or all together;
+- `losses`: whether the run is over, and how; else lost replicas come back, one by one or all
+  together;
 - `scaled_in` and `duplicates`: Pods that must go;
 - `hostfile`: the live host lists;
 - `held_up` and `unreachable`: what the run waits for;
@@ -27,7 +27,7 @@ from etcompile.model.run_record import (
     ReplicaRecord,
     RunRecord,
 )
-from etcompile.watch.core import hostfile, replacement, verdict
+from etcompile.watch.core import hostfile, losses
 from etcompile.watch.core.actions import (
     Action,
     Count,
@@ -38,7 +38,7 @@ from etcompile.watch.core.actions import (
     Requeue,
     WriteStatus,
 )
-from etcompile.watch.core.followers import with_ranks
+from etcompile.watch.core.followers import duplicates, with_ranks
 from etcompile.watch.core.replicas import comes_back, judged, placement
 from etcompile.watch.core.run import Listener, Replica, Run
 from etcompile.watch.core.view import JobView
@@ -59,7 +59,7 @@ def decide(view: JobView, now: float, listeners: Sequence[Listener] = ()) -> tup
     run = placement(view, now)
     # A run ends once, and a job that is suspended has nothing to lose.
     if run.record.ended:
-        run = verdict.after_the_end(run)
+        run = losses.after_the_end(run)
     elif view.job.run.suspended:
         run = suspended(run)
     else:
@@ -82,27 +82,27 @@ def decide(view: JobView, now: float, listeners: Sequence[Listener] = ()) -> tup
 def _decided(run: Run) -> Run:
     """Ask all rules, each with the record that the ones before it have written."""
     # Whether it is over is asked first: a run that is over needs no replacements.
-    end, again = verdict.end(run)
+    end, again = losses.end(run)
     if end is not None and run.now < end.sure_at:
         return run.adding([Requeue(end.sure_at)])
     if end is not None and not end.again:
         learned = tuple(action for action in run.actions if isinstance(action, Count | EmitEvent))
-        return verdict.ended(structs.replace(run, actions=learned), end)
+        return losses.ended(structs.replace(run, actions=learned), end)
     known = run.record
     if end is not None:
-        run = replacement.restarted(run, end.message, end.loss, from_start=True)
+        run = losses.restarted(run, end.message, end.loss, from_start=True)
     else:
         run = run.adding(again)
         if known.phase != "Restarting" and (restart := run.restart) is not None:
-            run = replacement.restarted(run, restart.message, counted=restart.counted)
+            run = losses.restarted(run, restart.message, counted=restart.counted)
         elif known.phase != "Restarting":
-            joint = replacement.joint_restart(run)
-            run = joint or hostfile.renamed(replacement.replaced(run))
+            joint = losses.joint_restart(run)
+            run = joint or hostfile.renamed(losses.replaced(run))
     # From here on rules see replicas with what has just been decided.
     if run.record != known:
         run = judged(run)
     if run.record.phase == "Restarting":
-        run = run.adding(replacement.next_steps(run))
+        run = run.adding(losses.next_steps(run))
     for replica in run.in_state("left"):
         pod = replica.pod if replica.role.recovery.relaunch else None
         if pod is not None and not pod.ended and not pod.ending:
@@ -162,8 +162,8 @@ def _worth_writing(run: Run, *, quiet: bool) -> bool:
 
     def but_seen(record: RunRecord) -> RunRecord:
         replicas = {key: structs.replace(r, seen=False) for key, r in record.every_replica()}
-        record = structs.replace(record, replicas={}, started=None, numbers={})
-        return record.with_replicas(replicas)
+        others = structs.replace(record, replicas={}, started=None, numbers={})
+        return others.with_replicas(replicas)
 
     return but_seen(record) != but_seen(before)
 
@@ -366,33 +366,6 @@ def scaled_in(run: Run) -> Run:
         elif (pod.ended or host not in listed) and not pod.deleting:
             actions.append(DeletePod(pod.name, pod.uid, "ScaledIn"))
     return run.adding(actions, record=structs.replace(record, leaving=leaving))
-
-
-# Two Pods of one rank, or with one another's name ------------------------------------------------
-#
-# The one that is declared stays: a tool that syncs Git would bring it back for ever. Both would
-# join the rendezvous under the same rank (reference/dlrover.md 4.5), so the other one goes, after a
-# moment for the job's ConfigMap to arrive. One that hangs is ended, so that its log stays.
-
-
-def duplicates(run: Run) -> Iterator[Action]:
-    extra = []
-    for replica in run.doubtful:
-        for pod in replica.others:
-            if pod.uid != run.record.replica(replica.key).lost:
-                newer = max(pod.created, replica.pod.created if replica.pod else 0.0)
-                extra.append((pod, newer, f"its rank belongs to {replica.name}"))
-            elif not pod.ending and not pod.deleting:
-                yield PatchPod("end", pod.name, pod.uid, "Lost")
-    # The declared one cannot be created while it is there.
-    extra += [(pod, pod.created, "its name now belongs to another replica") for pod in run.astray]
-    for pod, since, why in extra:
-        due = since + run.timeouts.settle
-        if run.now < due and not pod.deleting:
-            yield Requeue(due)
-        elif not pod.deleting:
-            yield DeletePod(pod.name, pod.uid, "RankTaken")
-            yield EmitEvent("PodMakesRoom", why, pod.name, pod.uid)
 
 
 # The API server deletes a Pod that has ended in two steps, and leaves out the second when it is

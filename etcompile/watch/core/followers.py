@@ -20,6 +20,7 @@ from etcompile.k8s.quantity import number
 from etcompile.model import Member, Role
 from etcompile.model.run_completion import Ranked, holder
 from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RestartHistory, RunRecord
+from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, Requeue
 from etcompile.watch.core.run import Replica, Run
 
 _OUT_OF_MEMORY = ("OOMKilled", 247)
@@ -122,7 +123,7 @@ def with_follower(run: Run, loss: Replica, numbers: Mapping[str, int]) -> Restar
     if role.pod_name(loss.declared) in view.pods or not (view.git_managed or is_new):
         # None that a replica ever had, or that Git may yet give: scaling gives numbers up to the
         # most that the role may have. A plan that moves a replica may give a higher one all the
-        # same: its former Pod goes then (`decide.duplicates`).
+        # same: its former Pod goes then (`duplicates`).
         used = [pod.index for pod in view.pods.values() if pod.role == role.name and pod.index]
         used += [member.index for member in role.members if member.index]
         least = (role.bounds.maximum if role.bounds else None) or len(role.members)
@@ -169,3 +170,30 @@ def with_ranks(run: Run, record: RunRecord) -> RunRecord:
         if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
             numbers[pod.role] = pod.index or 0
     return structs.replace(record.with_replicas(changed), numbers=numbers)
+
+
+# Two Pods of one rank, or with one another's name ------------------------------------------------
+#
+# The one that is declared stays: a tool that syncs Git would bring it back for ever. Both would
+# join the rendezvous under the same rank (reference/dlrover.md 4.5), so the other one goes, after a
+# moment for the job's ConfigMap to arrive. One that hangs is ended, so that its log stays.
+
+
+def duplicates(run: Run) -> Iterator[Action]:
+    extra = []
+    for replica in run.doubtful:
+        for pod in replica.others:
+            if pod.uid != run.record.replica(replica.key).lost:
+                newer = max(pod.created, replica.pod.created if replica.pod else 0.0)
+                extra.append((pod, newer, f"its rank belongs to {replica.name}"))
+            elif not pod.ending and not pod.deleting:
+                yield PatchPod("end", pod.name, pod.uid, "Lost")
+    # The declared one cannot be created while it is there.
+    extra += [(pod, pod.created, "its name now belongs to another replica") for pod in run.astray]
+    for pod, since, why in extra:
+        due = since + run.timeouts.settle
+        if run.now < due and not pod.deleting:
+            yield Requeue(due)
+        elif not pod.deleting:
+            yield DeletePod(pod.name, pod.uid, "RankTaken")
+            yield EmitEvent("PodMakesRoom", why, pod.name, pod.uid)
