@@ -6,7 +6,7 @@ reference/gitops.md 9. A new tool is a function here, a row in `_TOOLS` and a na
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field, structs
 
@@ -85,8 +85,17 @@ def annotated(
     # A role's Pods have equal annotations: they share one mapping, as they share a spec.
     shared: dict[tuple[int, tuple[tuple[str, str], ...]], dict[str, str]] = {}
     annotated_objects = []
-    for value, number, variables in zip(objects, waves, _with_variables(objects), strict=True):
-        around = by_variables[variables]
+    # A role's Pods share one spec, which is searched once for variables.
+    known: dict[int, bool] = {}
+    for value, number in zip(objects, waves, strict=True):
+        spec = value.get("spec")
+        parts = [*spec.values()] if isinstance(spec, Mapping) else []
+        for part in parts:
+            if id(part) not in known:
+                known[id(part)] = "${" in json.dumps(part)
+        others = {key: inner for key, inner in value.items() if key != "spec"}
+        has_variables = any(known[id(part)] for part in parts) or "${" in json.dumps(others)
+        around = by_variables[has_variables]
         added = {key: text for tool in tools for key, text in tool(value, number, around).items()}
         if not added:
             annotated_objects.append(value)
@@ -97,19 +106,6 @@ def annotated(
         merged = shared.setdefault(key, {**added, **(existing or {})})
         annotated_objects.append({**value, "metadata": {**metadata, "annotations": merged}})
     return tuple(annotated_objects)
-
-
-def _with_variables(objects: Sequence[Object]) -> Iterator[bool]:
-    # A role's Pods share one spec, which is searched once.
-    known: dict[int, bool] = {}
-    for value in objects:
-        spec = value.get("spec")
-        parts = [*spec.values()] if isinstance(spec, Mapping) else []
-        for part in parts:
-            if id(part) not in known:
-                known[id(part)] = "${" in json.dumps(part)
-        others = {key: inner for key, inner in value.items() if key != "spec"}
-        yield any(known[id(part)] for part in parts) or "${" in json.dumps(others)
 
 
 # The tools ----------------------------------------------------------------------------------------

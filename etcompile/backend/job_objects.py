@@ -19,7 +19,7 @@ _RBAC = "rbac.authorization.k8s.io"
 
 def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict[str, Any], ...]:
     """Return the Kubernetes objects of a job, in no particular order (`etcompile.emit` sorts)."""
-    job, sources = _resolved(job, settings)
+    job, sources = secrets.resolve(gang.suited(job, settings), settings.secret)
     objects = [
         *sources,
         *_account(job),
@@ -112,7 +112,7 @@ def lower_pods(
         members: Replicas of that role, in the order of the result. A replica that the job does not
             have replaces the one at its place.
     """
-    job, _ = _resolved(job, settings)
+    job, _ = secrets.resolve(gang.suited(job, settings), settings.secret)
     role = next(candidate for candidate in job.roles if candidate.name == name)
     replicas = role_pods.objects(job, structs.replace(role, members=tuple(members)), settings)
     if settings.gang == "none":
@@ -132,10 +132,6 @@ def lower_pods(
         samples += role_pods.objects(job, few, settings)
     job = structs.replace(job, roles=tuple(roles))
     return tuple(gang.members(job, settings, replicas, samples))
-
-
-def _resolved(job: Job, settings: Settings) -> tuple[Job, list[dict[str, Any]]]:
-    return secrets.resolve(gang.suited(job, settings), settings.secret)
 
 
 def namespace_reason(job: Job, settings: Settings) -> str | None:

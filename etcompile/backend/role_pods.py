@@ -23,7 +23,6 @@ from etcompile.backend.identity import (
 from etcompile.backend.services import domain, port_entry, service_name
 from etcompile.model import (
     DOMAIN,
-    BatchJob,
     IndexedEnv,
     Job,
     Member,
@@ -100,33 +99,33 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
             noted = {**annotations, role.labels.index: indexes[role.labels.index]}
         if role.batch:
             template = {"metadata": {"labels": labels, "annotations": noted}, "spec": stamped}
-            pods.append(_batch_job(job, role.batch, name, template, settings))
+            limits = {
+                "backoffLimit": role.batch.backoff_limit,
+                "activeDeadlineSeconds": role.batch.deadline,
+            }
+            minor = int(settings.kubernetes_version.partition(".")[2])
+            # Hosts know the launcher by its name, so the next Pod must not start before the last
+            # is gone.
+            policy = {"podReplacementPolicy": "Failed"} if minor >= _REPLACES_PODS_BY_POLICY else {}
+            pods.append(
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "metadata": metadata(job, name, job_labels(job)),
+                    "spec": {
+                        **{field: limit for field, limit in limits.items() if limit is not None},
+                        **policy,
+                        **({"suspend": True} if job.run.suspended else {}),
+                        "template": template,
+                    },
+                }
+            )
             continue
         finalizers = role.template.finalizers
         more = {"finalizers": list(finalizers)} if finalizers else {}
         pod = metadata(job, name, labels, annotations=noted, **more)
         pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": stamped})
     return pods
-
-
-def _batch_job(
-    job: Job, batch: BatchJob, name: str, template: dict[str, Any], settings: Settings
-) -> dict[str, Any]:
-    limits = {"backoffLimit": batch.backoff_limit, "activeDeadlineSeconds": batch.deadline}
-    minor = int(settings.kubernetes_version.partition(".")[2])
-    # Hosts know the launcher by its name, so the next Pod must not start before the last is gone.
-    policy = {"podReplacementPolicy": "Failed"} if minor >= _REPLACES_PODS_BY_POLICY else {}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata(job, name, job_labels(job)),
-        "spec": {
-            **{field: limit for field, limit in limits.items() if limit is not None},
-            **policy,
-            **({"suspend": True} if job.run.suspended else {}),
-            "template": template,
-        },
-    }
 
 
 def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
@@ -387,7 +386,25 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
         volumes.append({"name": volume.name, **(source if files else {"emptyDir": {}})})
     if ssh := credentials(job, role):
         # A kind that names the volume has it first.
-        volumes.insert(0 if ssh.volume else len(volumes), _secret_volume(role, ssh))
+        folder = "" if ssh.copied or ssh.whole else ".ssh/"
+        mode = _READABLE_KEY_MODE if ssh.copied else ssh.mode
+        modes = {} if ssh.copied else ssh.modes
+        keys = [
+            {
+                "key": key,
+                **({"mode": modes[file]} if file in modes else {}),
+                "path": f"{folder}{file}",
+            }
+            for key, file in ssh.files
+        ]
+        bits = {"defaultMode": mode} if mode is not None else {}
+        source = {"secret": {"secretName": ssh.secret, **bits, "items": keys}}
+        if ssh.provider_class:
+            attributes = {"secretProviderClass": ssh.provider_class}
+            driver = {"driver": _CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}
+            source = {"csi": driver}
+        named = {"name": _ssh_volume(role, ssh), **source}
+        volumes.insert(0 if ssh.volume else len(volumes), named)
         if ssh.copied:
             volumes.append({"name": _HOME, "emptyDir": {}})
     if scripts := _scripts_volume(job, role):
@@ -438,30 +455,6 @@ def _scripts_volume(job: Job, role: Role) -> dict[str, Any] | None:
         {"downwardAPI": {"items": fields}},
     ]
     return {"name": SCRIPTS, "projected": {"sources": sources}}
-
-
-def _secret_volume(role: Role, ssh: SshCredentials) -> dict[str, Any]:
-    if ssh.provider_class:
-        attributes = {"secretProviderClass": ssh.provider_class}
-        driver = {"driver": _CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}
-        return {"name": _ssh_volume(role, ssh), "csi": driver}
-    folder = "" if ssh.copied or ssh.whole else ".ssh/"
-    mode = _READABLE_KEY_MODE if ssh.copied else ssh.mode
-    return {
-        "name": _ssh_volume(role, ssh),
-        "secret": {
-            "secretName": ssh.secret,
-            **({"defaultMode": mode} if mode is not None else {}),
-            "items": [
-                {
-                    "key": key,
-                    **({"mode": ssh.modes[file]} if file in ssh.modes and not ssh.copied else {}),
-                    "path": f"{folder}{file}",
-                }
-                for key, file in ssh.files
-            ],
-        },
-    }
 
 
 def _ssh_volume(role: Role, ssh: SshCredentials) -> str:

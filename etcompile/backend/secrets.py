@@ -42,7 +42,28 @@ def resolve(job: Job, mode: SecretMode) -> tuple[Job, Objects]:
             # the first, so each run has its own pair.
             if job.run_id:
                 ssh = structs.replace(ssh, secret=f"{ssh.secret}-{job.run_id}")
-            objects = [_sealed(job, ssh, mode) if mode.kind == "sealed" else _secret(job, ssh)]
+            secret = _secret(job, ssh)
+            objects = [secret]
+            if mode.kind == "sealed":
+                scope = _SEALED_SCOPE.format(scope=mode.scope)
+                wide = {} if mode.scope == "strict" else {scope: "true"}
+                annotations = {**secret["metadata"]["annotations"], **wide}
+                # In both places, as kubeseal does: the controller decrypts by the first, validates
+                # the second.
+                marked = {"annotations": wide} if wide else {}
+                name, labels = ssh.secret, job_labels(job)
+                template = {
+                    "immutable": True,
+                    "metadata": metadata(job, name, labels, **marked),
+                    "type": ssh.secret_type,
+                }
+                sealed = {
+                    "apiVersion": "bitnami.com/v1alpha1",
+                    "kind": "SealedSecret",
+                    "metadata": metadata(job, name, labels, annotations=annotations),
+                    "spec": {"encryptedData": {}, "template": template},
+                }
+                objects = [sealed]
         case "csi":
             # The driver neither renames files nor sets their mode, and ssh needs both, so an init
             # container copies them.
@@ -85,27 +106,6 @@ def _secret(job: Job, ssh: SshCredentials) -> dict[str, Any]:
         "metadata": metadata(job, ssh.secret, job_labels(job), annotations=annotations),
         "type": ssh.secret_type,
         "immutable": True,
-    }
-
-
-def _sealed(job: Job, ssh: SshCredentials, mode: SecretMode) -> dict[str, Any]:
-    secret = _secret(job, ssh)
-    wide = {} if mode.scope == "strict" else {_SEALED_SCOPE.format(scope=mode.scope): "true"}
-    annotations = {**secret["metadata"]["annotations"], **wide}
-    # In both places, as kubeseal does: the controller decrypts by the first, validates the second.
-    marked = {"annotations": wide} if wide else {}
-    return {
-        "apiVersion": "bitnami.com/v1alpha1",
-        "kind": "SealedSecret",
-        "metadata": metadata(job, ssh.secret, job_labels(job), annotations=annotations),
-        "spec": {
-            "encryptedData": {},
-            "template": {
-                "immutable": True,
-                "metadata": metadata(job, ssh.secret, job_labels(job), **marked),
-                "type": ssh.secret_type,
-            },
-        },
     }
 
 

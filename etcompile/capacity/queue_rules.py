@@ -40,7 +40,19 @@ def quota_shortages(
     for title, quota in snapshot.of_kind("ResourceQuota").items():
         namespace, spec = title.partition("/")[0], quota.get("spec") or {}
         local = [pod for pod in pods if pod["metadata"].get("namespace") == namespace]
-        for container, resource in sorted(_unnamed(local, spec)):
+        # Containers without a resource that each container must name (core/pods.go).
+        forms = (("", of_container), ("requests.", of_container), ("limits.", limits_of))
+        hard = spec.get("hard") or {}
+        named = [(p + n, n, of) for p, of in forms for n in ("cpu", "memory") if p + n in hard]
+        lacking = {
+            (container["name"], resource)
+            for pod in (local if named else ())
+            if not pod["spec"].get("resources") and total_usage([pod], spec)
+            for _, container in containers_of(pod["spec"])
+            for resource, name, of in named
+            if name not in of(container)
+        }
+        for container, resource in sorted(lacking):
             must = f"the container {container} must name {resource}"
             yield "over-quota", f"{must} for the ResourceQuota {title}"
         theirs = total(
@@ -58,21 +70,6 @@ def quota_shortages(
                 limit = f"allows {has}" if is_final else f"has {has} left"
                 reason = f"needs {short.resource}: {asks}, and the ResourceQuota {title} {limit}"
                 yield ("over-quota" if is_final else "queue-full"), reason
-
-
-def _unnamed(pods: Sequence[Object], spec: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Return containers without a resource that each container must name (core/pods.go)."""
-    forms = (("", of_container), ("requests.", of_container), ("limits.", limits_of))
-    hard = spec.get("hard") or {}
-    named = [(p + n, n, of) for p, of in forms for n in ("cpu", "memory") if p + n in hard]
-    return {
-        (container["name"], resource)
-        for pod in (pods if named else ())
-        if not pod["spec"].get("resources") and total_usage([pod], spec)
-        for _, container in containers_of(pod["spec"])
-        for resource, name, of in named
-        if name not in of(container)
-    }
 
 
 def queue_answer(

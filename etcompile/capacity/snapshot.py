@@ -150,7 +150,20 @@ def of_objects(
     unique = _unique(nodes) if is_portable else set()
     groups: dict[str, tuple[Group, dict[str, State]]] = {}
     for node in nodes:
-        group, used = _group(node, unique), _uses(by_node[node["metadata"]["name"]])
+        sums: dict[tuple[int, str], tuple[Counter[str], set[Port]]]
+        sums = defaultdict(lambda: (Counter(), set()))
+        for pod in by_node[node["metadata"]["name"]]:
+            owners = pod["metadata"].get("ownerReferences") or ()
+            stays = any(owner["kind"] in ("DaemonSet", "Node") for owner in owners)
+            priority = STAYS if stays else pod["spec"].get("priority") or 0
+            amounts, ports = sums[priority, job_of(pod)]
+            amounts.update({**units_of(requested(pod["spec"])), "pods": 1})
+            ports |= ports_of(pod["spec"])
+        group = _group(node, unique)
+        used = tuple(
+            Use(quantities(amounts), priority, tuple(sorted(ports)), job)
+            for (priority, job), (amounts, ports) in sorted(sums.items())
+        )
         _, states = groups.setdefault(repr(group), (group, {}))
         before = states.get(repr(used), State(0))
         states[repr(used)] = State(before.count + 1, used)
@@ -244,22 +257,6 @@ def _group(node: Object, unique: Collection[str]) -> Group:
         shared.setdefault(HOSTNAME, "")  # only its presence counts
     amounts = units_of((node.get("status") or {}).get("allocatable") or {})
     return Group(quantities(amounts), (), shared, tuple(sorted(taints)))
-
-
-def _uses(pods: Iterable[Object]) -> tuple[Use, ...]:
-    sums: dict[tuple[int, str], tuple[Counter[str], set[Port]]]
-    sums = defaultdict(lambda: (Counter(), set()))
-    for pod in pods:
-        owners = pod["metadata"].get("ownerReferences") or ()
-        stays = any(owner["kind"] in ("DaemonSet", "Node") for owner in owners)
-        priority = STAYS if stays else pod["spec"].get("priority") or 0
-        amounts, ports = sums[priority, job_of(pod)]
-        amounts.update({**units_of(requested(pod["spec"])), "pods": 1})
-        ports |= ports_of(pod["spec"])
-    return tuple(
-        Use(quantities(amounts), priority, tuple(sorted(ports)), job)
-        for (priority, job), (amounts, ports) in sorted(sums.items())
-    )
 
 
 def _trimmed(value: Object) -> Other:

@@ -74,7 +74,17 @@ def findings(
         by_kubernetes += (
             fault for fault in in_template if not (allowed and fault.field_path == policy)
         )
-    distinct = _distinct(without_echoes([*by_kind, *by_kubernetes]))
+    # Drop faults at or below a place where another schema has reported one. For a Pod template, the
+    # schema of a kind says no more than Kubernetes' in fewer words, but it knows the kind, so its
+    # fault wins.
+    by_place: dict[tuple[ValuePath, str], Fault] = {}
+    for fault in without_echoes([*by_kind, *by_kubernetes]):
+        key = (fault.field_path, "" if fault.problem != "form" else str(fault.at_key))
+        by_place.setdefault(key, fault)
+    mistyped = {fault.field_path for fault in by_place.values() if fault.problem == "type"}
+    distinct = [
+        fault for fault in by_place.values() if not _leads_through(fault.field_path[:-1], mistyped)
+    ]
     of_kind = {id(fault) for fault in by_kind}
     problems = [
         _diagnostic(source, fault)
@@ -94,22 +104,6 @@ def findings(
         placed += check_images(source, template.path)
     placed += check_counts(source, pod_counts, [template.path for template in templates])
     return [*problems, *(problem for path, problem in placed if not _leads_through(path, wrong))]
-
-
-def _distinct(all_faults: Sequence[Fault]) -> list[Fault]:
-    """Drop faults at or below a place where another schema has reported one.
-
-    For a Pod template, the schema of a kind says no more than Kubernetes' in fewer words, but it
-    knows the kind, so its fault wins.
-    """
-    by_place: dict[tuple[ValuePath, str], Fault] = {}
-    for fault in all_faults:
-        key = (fault.field_path, "" if fault.problem != "form" else str(fault.at_key))
-        by_place.setdefault(key, fault)
-    mistyped = {fault.field_path for fault in by_place.values() if fault.problem == "type"}
-    return [
-        fault for fault in by_place.values() if not _leads_through(fault.field_path[:-1], mistyped)
-    ]
 
 
 def _leads_through(path: ValuePath, paths: set[ValuePath]) -> bool:

@@ -38,7 +38,6 @@ def check_spec(job: Job) -> list[Diagnostic]:
         problems += _bounds(role)
         problems += _reserved(job, role)
         problems += _overwritten(job, role)
-        problems += _sidecar_first(role)
         problems += _container(job, role)
     problems += _unguarded(job)
     if any(may_launch(role.template.main_container) for role in job.roles):
@@ -183,19 +182,15 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
             yield diagnose(codes.OVERWRITTEN, place, **facts)
 
 
-def _sidecar_first(role: Role) -> Iterator[Diagnostic]:
-    """Warn of a trainer that is not the first container without an annotation (defect 42)."""
-    if not role.additions.run_once or launch_program(role.template.main_container):
-        return
-    for index, container in enumerate(role.template.spec["containers"]):
-        if program := launch_program(container):
-            place = role.template.origin.locate("spec", "containers", index, "name")
-            facts = {"other": container["name"], "program": program}
-            yield diagnose(codes.PROBABLY_SIDECAR, place, first=role.template.main, **facts)
-            return
-
-
 def _container(job: Job, role: Role) -> Iterator[Diagnostic]:
+    # A trainer that is not the first container, without an annotation (defect 42).
+    if role.additions.run_once and not launch_program(role.template.main_container):
+        for index, container in enumerate(role.template.spec["containers"]):
+            if program := launch_program(container):
+                place = role.template.origin.locate("spec", "containers", index, "name")
+                facts = {"other": container["name"], "program": program}
+                yield diagnose(codes.PROBABLY_SIDECAR, place, first=role.template.main, **facts)
+                break
     main, origin = role.template.main_container, role.template.main_origin
     resident = role.additions.resident
     wrapped = (role.additions.run_once or role.recovery.serves) and main.get("command")

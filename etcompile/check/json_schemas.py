@@ -42,7 +42,7 @@ def bundled_schema(path: str | Path) -> dict[str, Any]:
         OSError: The schema, or a file it refers to, cannot be read.
         ValueError: One is not JSON, a reference leads nowhere, or two files define the same name.
     """
-    home = _normal(data.folder("schemas") / path)
+    home = Path(os.path.normpath(data.folder("schemas") / path))
     schema, waiting = _read(home)
     local: dict[str, Any] = schema.get("$defs", {})
     shared: dict[str, Any] = {}
@@ -68,11 +68,8 @@ def _read(file: Path) -> tuple[dict[str, Any], set[Path]]:
     names = {reference[1] for reference in _REFERENCE.finditer(text) if reference[1]}
     for name in names:
         text = text.replace(b'"%b#/$defs/' % name, b'"#/$defs/')
-    return msgspec.json.decode(text), {_normal(file.parent / name.decode()) for name in names}
-
-
-def _normal(file: Path) -> Path:
-    return Path(os.path.normpath(file))
+    files = {Path(os.path.normpath(file.parent / name.decode())) for name in names}
+    return msgspec.json.decode(text), files
 
 
 def needed_definitions(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:

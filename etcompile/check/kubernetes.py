@@ -18,6 +18,7 @@ from etcompile.k8s import quantity
 from etcompile.k8s.objects import without_nulls
 from etcompile.k8s.path import value_at
 
+_FOLDER = data.folder("schemas") / "kubernetes"
 _METADATA = "meta.v1.ObjectMeta"
 _POD_TEMPLATE = "core.v1.PodTemplateSpec"
 _PROBLEMS: dict[Problem, str] = {
@@ -35,7 +36,7 @@ _BASE64_ADVICE = "encode it with base64; in a Secret, write it under stringData 
 @functools.cache
 def versions() -> tuple[str, ...]:
     """Return the Kubernetes versions that can be checked against, newest last: `1.25` and so on."""
-    files = (re.fullmatch(r"1\.(\d+)\.json", entry.name) for entry in _folder().iterdir())
+    files = (re.fullmatch(r"1\.(\d+)\.json", entry.name) for entry in _FOLDER.iterdir())
     return tuple(f"1.{minor}" for minor in sorted(int(name[1]) for name in files if name))
 
 
@@ -116,7 +117,17 @@ def diagnostic(source: Source, fault: Fault, version: str) -> Diagnostic:
         facts["found"] = "(hidden)"
     if fault.problem == "unknown":
         definition, field = fault.definition or "", facts["field"]
-        elsewhen = _elsewhen(definition, field)
+        known = [
+            version
+            for version in versions()
+            if field in _bundle(version)["$defs"].get(definition, {}).get("properties", ())
+        ]
+        elsewhen = ""
+        if known and known[-1] == versions()[-1]:
+            since = f"set kubernetes-version to {known[0]} or later"
+            elsewhen = f"Kubernetes has it since {known[0]}: {since}"
+        elif known:
+            elsewhen = f"only Kubernetes {known[0]} to {known[-1]} have it; remove it"
         facts["advice"] = elsewhen or facts["advice"]
         facts |= {"kind": definition.rpartition(".")[2] or facts["where"], "version": version}
         problem = diagnose(codes.KUBERNETES_UNKNOWN_FIELD, place, **facts)
@@ -133,19 +144,6 @@ def diagnostic(source: Source, fault: Fault, version: str) -> Diagnostic:
     return with_fix(diagnose(codes.KUBERNETES_INVALID, place, **said), fault, source)
 
 
-def _elsewhen(definition: str, field: str) -> str:
-    known = [
-        version
-        for version in versions()
-        if field in _bundle(version)["$defs"].get(definition, {}).get("properties", ())
-    ]
-    if not known:
-        return ""
-    if known[-1] == versions()[-1]:
-        return f"Kubernetes has it since {known[0]}: set kubernetes-version to {known[0]} or later"
-    return f"only Kubernetes {known[0]} to {known[-1]} have it; remove it"
-
-
 def _faults(
     value: object, version: str, definition: str, *, root: str, at: ValuePath = ()
 ) -> list[Fault]:
@@ -159,10 +157,6 @@ def _faults(
 # The bundle -----------------------------------------------------------------------------------
 
 
-def _folder() -> Any:
-    return data.folder("schemas") / "kubernetes"
-
-
 @functools.cache
 def _bundle(version: str) -> dict[str, Any]:
     if version not in versions():
@@ -173,7 +167,7 @@ def _bundle(version: str) -> dict[str, Any]:
 
 @functools.cache
 def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((_folder() / name).read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads((_FOLDER / name).read_text(encoding="utf-8"))
     return content
 
 

@@ -68,8 +68,8 @@ def _misfits(
 
     if processes and processes[1] > capacity and _stays_within_slots(launch, job, role):
         noun = "host" if others else "worker"
-        available = f"{count + others} {_plural(noun, count + others)} of {slots}"
-        available += f" {_plural('slot', slots)}"
+        available = f"{count + others} {noun}{'s' * (count + others != 1)} of {slots}"
+        available += f" slot{'s' * (slots != 1)}"
         problem = f"the job starts with {available}, {capacity} in all"
         advice = "lower it, or start with more workers, or more slots for each"
         yield misfit(processes, problem, advice)
@@ -137,7 +137,3 @@ def _is_open_mpi(launch: Launch, job: Job) -> bool:
     if launch.program == "mpiexec.hydra" or implementation != "OpenMPI":
         return False
     return all(option.name.lstrip("-") not in _HYDRA_ONLY for option in launch.options)
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"

@@ -67,8 +67,7 @@ def check_compiled(
     problems = [
         *_private_keys(job, objects),
         *large,
-        *_long_arguments(job),
-        *_long_variables(job, objects),
+        *_long_texts(job, objects),
     ]
     if len(waves) > 1:
         # Argo CD starts no wave before the Pods of the last one end (reference/gitops.md 0, 1).
@@ -102,7 +101,8 @@ def _size(texts: object) -> int:
     return sum(len(k.encode()) + len(v.encode()) for k, v in pairs if isinstance(v, str))
 
 
-def _long_arguments(job: Job) -> Iterator[Diagnostic]:
+def _long_texts(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
+    """Report arguments and variables of containers that the kernel does not accept."""
     for role in job.roles:
         for path, container in containers_of(role.template.spec):
             for field in ("command", "args"):
@@ -113,9 +113,6 @@ def _long_arguments(job: Job) -> Iterator[Diagnostic]:
                         facts = {"what": what, "role": role.name, "size": -(-size // 1024)}
                         advice = "put it into a file, of a ConfigMap for example, and run that"
                         yield diagnose(codes.TOO_LONG_TO_START, place, **facts, advice=advice)
-
-
-def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for value in objects:
         pod = value["spec"]["template"] if value["kind"] == "Job" else value
@@ -130,16 +127,16 @@ def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]
             if isinstance(text := variable.get("value"), str)
         )
         variable, size = next((pair for pair in sizes if pair[1] > _STRING_LIMIT), ({}, 0))
-        if variable and (role := job.role(name)):
-            if variable["name"] not in {env.name for env in role.additions.env}:
+        if variable and (owner := job.role(name)):
+            if variable["name"] not in {env.name for env in owner.additions.env}:
                 advice = "put it into a file, of a ConfigMap for example"
             elif job.names_fewer:
                 advice = f"have fewer replicas, or {job.names_fewer}"
             else:
                 advice = "have fewer replicas: it names each of them"
             what = f"environment variable {variable['name']}"
-            facts = {"what": what, "role": role.name, "size": -(-size // 1024)}
-            place = role.origin.locate(key=True)
+            facts = {"what": what, "role": owner.name, "size": -(-size // 1024)}
+            place = owner.origin.locate(key=True)
             yield diagnose(codes.TOO_LONG_TO_START, place, **facts, advice=advice)
 
 
@@ -186,32 +183,24 @@ def check_others(
     *,
     allow_plain_secrets: bool,
 ) -> list[Diagnostic]:
-    problems = [
-        *_name_clashes(compiled, others),
-        *_generated_names([job for job, _ in compiled], others),
-        *(p for source in others for p in _other(source, allow_plain=allow_plain_secrets)),
-    ]
+    problems: list[Diagnostic] = []
+    if named := [source for source in others if (source.data.get("metadata") or {}).get("name")]:
+        owners = {identity(value): job.name for job, objects in compiled for value in objects}
+        for job, _ in compiled:
+            for name in (hosts_name(job.name), status_name(job.name)):
+                owners["", "ConfigMap", job.namespace or "default", name] = job.name
+        for source in named:
+            if owner := owners.get(identity(source.data)):
+                at, what = source.locate(("metadata", "name")), _what(source.data)
+                problems.append(diagnose(codes.NAME_CLASH, at, what=what, job=owner))
+    problems += _generated_names([job for job, _ in compiled], others)
+    for source in others:
+        problems += _other(source, allow_plain=allow_plain_secrets)
     for source in others:
         if isinstance(source.data.get("metadata"), dict):
             place = partial(source.locate, ("metadata", "name"))
             problems += _sizes(source.data, "", place, profiles)
     return problems
-
-
-def _name_clashes(
-    compiled: Iterable[tuple[Job, Iterable[Object]]], others: Iterable[Source]
-) -> Iterator[Diagnostic]:
-    named = [source for source in others if (source.data.get("metadata") or {}).get("name")]
-    if not named:
-        return
-    owners = {identity(value): job.name for job, objects in compiled for value in objects}
-    for job, _ in compiled:
-        for name in (hosts_name(job.name), status_name(job.name)):
-            owners["", "ConfigMap", job.namespace or "default", name] = job.name
-    for source in named:
-        if owner := owners.get(identity(source.data)):
-            place = source.locate(("metadata", "name"))
-            yield diagnose(codes.NAME_CLASH, place, what=_what(source.data), job=owner)
 
 
 def _what(value: Object) -> str:
@@ -328,11 +317,6 @@ def check_autoscalers(others: Sequence[Source], jobs: Sequence[Job]) -> list[Dia
     return problems
 
 
-def _host_form(job: str) -> str:
-    name = re.escape(job)
-    return rf"(?<![\w.-])({name}-[a-z0-9-]{{1,63}})\.({name}(?:-[a-z0-9-]{{0,63}})?)(?![\w-])"
-
-
 def check_host_names(
     compiled: Sequence[tuple[Job, Iterable[Object]]], others: Sequence[Source]
 ) -> Iterator[Diagnostic]:
@@ -342,12 +326,14 @@ def check_host_names(
     """
     existing = {_name_of(source.data) for source in others if source.data.get("kind") == "Service"}
     for job, objects in compiled:
+        name = re.escape(job.name)
+        form = rf"(?<![\w.-])({name}-[a-z0-9-]{{1,63}})\.({name}(?:-[a-z0-9-]{{0,63}})?)(?![\w-])"
         mentions = [
             (role, path, match)
             for role in job.roles
             for path, text in texts_in(role.template.spec)
             if job.name in text
-            for match in re.finditer(_host_form(job.name), text)
+            for match in re.finditer(form, text)
         ]
         if not mentions:
             continue

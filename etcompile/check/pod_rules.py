@@ -26,7 +26,7 @@ def check_object(source: Source, version: str, *, namespaced: bool = True) -> li
 
     Templates of a controller are checked less strictly than a Pod.
     """
-    value, minor = source.data, _minor(version)
+    value, minor = source.data, int(version.partition(".")[2])
     by_schema = kubernetes.check_object(source, version)
     if metadata := kubernetes.check_metadata(source, version):
         # Metadata are checked even if the kind is unknown.
@@ -69,7 +69,7 @@ def check_pod_template(
     template = value_at(source.data, path)
     if not isinstance(template, dict):
         return
-    minor = None if version is None else _minor(version)
+    minor = None if version is None else int(version.partition(".")[2])
     for problem in pod_problems(Subject(template, minor, known_volumes, pod)):
         if problem.rule.demand == "exactly_one" and problem.rule.of == ["image"]:
             # A misspelt `image` is reported as an unknown field, which says more.
@@ -104,10 +104,6 @@ def check_images(source: Source, path: ValuePath) -> Iterator[PlacedDiagnostic]:
             tag = image.rpartition("/")[2].partition(":")[2]
             if tag in ("", "latest", "master", "test"):
                 yield place, diagnose(codes.MUTABLE_IMAGE, source.locate(place), image=image)
-
-
-def _minor(version: str) -> int:
-    return int(version.partition(".")[2])
 
 
 def _refusal(source: Source, path: ValuePath, problem: Problem) -> PlacedDiagnostic:

@@ -108,8 +108,8 @@ def older_versions(name: str) -> tuple[OlderVersion, ...]:
 
 
 def served_versions(api_version: str, name: str) -> tuple[str, ...]:
-    group = _group(api_version)
-    return tuple(k.api_version for k in _named(name) if _group(k.api_version) == group)
+    group = api_version.partition("/")[0]
+    return tuple(k.api_version for k in _named(name) if k.group == group)
 
 
 def meant_version(api_version: str, name: str) -> str | None:
@@ -120,9 +120,8 @@ def meant_version(api_version: str, name: str) -> str | None:
     """
     group, slash, version = api_version.lower().rpartition("/")
     for kind in sorted(_named(name), key=lambda kind: not kind.api_version.endswith(f"/{version}")):
-        known = _group(kind.api_version)
-        brand = max(known.split("."), key=len)
-        if not slash or brand in group.split(".") or probably(group, (known,)):
+        brand = max(kind.group.split("."), key=len)
+        if not slash or brand in group.split(".") or probably(group, (kind.group,)):
             return kind.api_version
     return None
 
@@ -130,7 +129,7 @@ def meant_version(api_version: str, name: str) -> str | None:
 def kinds_of(group: str) -> tuple[str, ...]:
     if "." not in group or group.endswith(".k8s.io"):  # a group of Kubernetes: import nothing
         return ()
-    return tuple(sorted({k.name for k in kinds() if _group(k.api_version) == group}))
+    return tuple(sorted({k.name for k in kinds() if k.group == group}))
 
 
 def _named(name: str) -> list[Kind]:
@@ -152,7 +151,3 @@ def _modules() -> Mapping[str, Sequence[str]]:
 def _in_modules(names: Iterable[str]) -> list[Kind]:
     modules = (importlib.import_module(f"{__name__}.{name}") for name in names)
     return [kind for module in modules for kind in getattr(module, "KINDS", ())]
-
-
-def _group(api_version: str) -> str:
-    return api_version.partition("/")[0]

@@ -173,7 +173,13 @@ OF_RESTARTS: Annotations = {
 
 def recovered(job: Job, source: Source) -> tuple[Job, list[Diagnostic]]:
     job = structs.replace(job, run=structs.replace(job.run, **fields_of(source, OF_EVERY_JOB)))
-    annotations, notes = annotations_of(source), [*_idle(source)]
+    annotations = annotations_of(source)
+    reason, advice = (
+        "the job does not restart in place",
+        f"add {RESTART}: {_IN_PLACE}, or remove it",
+    )
+    idle = [name for name in annotations if name in OF_RESTARTS and RESTART not in annotations]
+    notes = [unused_annotation(source, name, reason, advice) for name in idle]
     command = annotations.get(PREFLIGHT)
     if command is None or OF_EVERY_JOB[PREFLIGHT].read(command) is None:
         return job, notes
@@ -184,16 +190,6 @@ def recovered(job: Job, source: Source) -> tuple[Job, list[Diagnostic]]:
     # The presence of a preflight changes the Pods, and so the run. Its command does not.
     identity = {**job.identity, "preflight": True}
     return structs.replace(job, preflight=Preflight(command, roles), identity=identity), notes
-
-
-def _idle(source: Source) -> Iterator[Diagnostic]:
-    annotations = annotations_of(source)
-    if RESTART not in annotations:
-        reason = "the job does not restart in place"
-        advice = f"add {RESTART}: {_IN_PLACE}, or remove it"
-        for name in annotations:
-            if name in OF_RESTARTS:
-                yield unused_annotation(source, name, reason, advice)
 
 
 def restarts_in_place(source: Source) -> bool:

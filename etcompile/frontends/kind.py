@@ -107,6 +107,10 @@ class Kind(Struct, frozen=True):
     prepare: Callable[[Source], Prepared | None] = lambda _: None
     exit_codes: bool = False
 
+    @property
+    def group(self) -> str:
+        return self.api_version.partition("/")[0]
+
     def problems(self, source: Source) -> list[Diagnostic]:
         known = {**self.annotations, **OF_EVERY_JOB} if self.pod_templates else self.annotations
         problems = [*check_annotations(source, known)]

@@ -81,14 +81,36 @@ class Installation(Struct, frozen=True):
 
 
 def manifests(installation: Installation) -> list[LiveObject]:
-    # The policy comes first: the watcher trusts existing ConfigMaps.
-    objects = _policy(installation) if installation.policy else []
+    objects: list[LiveObject] = []
+    if installation.policy:
+        # The policy comes first: the watcher trusts existing ConfigMaps.
+        name = f"{POLICY}.{installation.global_name}"
+        policy, binding = _pair("policy/policy.yaml", installation, name)
+        if installation.namespaces is None:
+            del binding["spec"]["matchResources"]
+        else:
+            (term,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+            term["values"] = [*installation.namespaces]
+        objects += [policy, binding]
     if installation.namespaces is None and installation.home == installation.name:
         # Only if nobody else uses it: deleting the manifests deletes all objects in there.
         objects[:0] = _adapted("cluster-wide/namespace.yaml", installation)
     objects += _adapted("base/serviceaccount.yaml", installation)
     objects += _adapted("base/lease.yaml", installation)
-    objects += _rights(installation)
+    more = [
+        rule
+        for option, component in OPTIONAL.items()
+        if getattr(installation, option)
+        for rule in rules_of(component)
+    ]
+    everywhere = installation.namespaces is None
+    file = "cluster-wide/clusterrole.yaml" if everywhere else "rights/role.yaml"
+    for namespace in (None,) if installation.namespaces is None else installation.namespaces:
+        role, binding = _pair(file, installation, installation.global_name)
+        role["rules"] += more
+        if namespace is not None:
+            role["metadata"]["namespace"] = binding["metadata"]["namespace"] = namespace
+        objects += [role, binding]
     objects += _adapted("base/networkpolicy.yaml", installation)
     objects += _adapted("base/poddisruptionbudget.yaml", installation)
     if installation.pod_monitor:
@@ -105,7 +127,21 @@ def manifests(installation: Installation) -> list[LiveObject]:
             "data": {DASHBOARD: (folder / DASHBOARD).read_text("utf-8")},
         }
         objects.append(dashboard)
-    return [*objects, _deployment(installation)]
+    (deployment,) = _adapted("base/deployment.yaml", installation)
+    deployment["spec"]["replicas"] = installation.replicas
+    template = deployment["spec"]["template"]
+    template["metadata"] = {"labels": installation.labels}
+    (container,) = template["spec"]["containers"]
+    container["image"] = installation.image
+    command, *rest = container["args"]
+    options = ["--all-namespaces"] if installation.namespaces is None else []
+    for namespace in installation.namespaces or ():
+        options += ["--namespace", namespace]
+    options += ["--home", installation.home]
+    if installation.name != NAME:
+        options += ["--name", installation.name]
+    container["args"] = [command, *options, *rest]
+    return [*objects, deployment]
 
 
 def _adapted(file: str, installation: Installation) -> list[LiveObject]:
@@ -138,53 +174,3 @@ def _pair(file: str, installation: Installation, name: str) -> list[LiveObject]:
     else:
         binding["spec"]["policyName"] = name
     return [definition, binding]
-
-
-def _policy(installation: Installation) -> list[LiveObject]:
-    name = f"{POLICY}.{installation.global_name}"
-    policy, binding = _pair("policy/policy.yaml", installation, name)
-    if installation.namespaces is None:
-        del binding["spec"]["matchResources"]
-    else:
-        (term,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
-        term["values"] = [*installation.namespaces]
-    return [policy, binding]
-
-
-def _rights(installation: Installation) -> list[LiveObject]:
-    more = [
-        rule
-        for option, component in OPTIONAL.items()
-        if getattr(installation, option)
-        for rule in rules_of(component)
-    ]
-    if installation.namespaces is None:
-        file = "cluster-wide/clusterrole.yaml"
-        role, binding = _pair(file, installation, installation.global_name)
-        role["rules"] += more
-        return [role, binding]
-    objects = []
-    for namespace in installation.namespaces:
-        role, binding = _pair("rights/role.yaml", installation, installation.global_name)
-        role["rules"] += more
-        role["metadata"]["namespace"] = binding["metadata"]["namespace"] = namespace
-        objects += [role, binding]
-    return objects
-
-
-def _deployment(installation: Installation) -> LiveObject:
-    (deployment,) = _adapted("base/deployment.yaml", installation)
-    deployment["spec"]["replicas"] = installation.replicas
-    template = deployment["spec"]["template"]
-    template["metadata"] = {"labels": installation.labels}
-    (container,) = template["spec"]["containers"]
-    container["image"] = installation.image
-    command, *more = container["args"]
-    options = ["--all-namespaces"] if installation.namespaces is None else []
-    for namespace in installation.namespaces or ():
-        options += ["--namespace", namespace]
-    options += ["--home", installation.home]
-    if installation.name != NAME:
-        options += ["--name", installation.name]
-    container["args"] = [command, *options, *more]
-    return deployment

@@ -108,17 +108,9 @@ def _options(
     return tuple(options), all_known
 
 
-def _table(values: Mapping[int | None, str]) -> dict[str, int | None]:
-    return {
-        f"{dashes}{name}": count
-        for count, names in values.items()
-        for name in names.split()
-        for dashes in ("-", "--")
-    }
-
-
-_MPI = _table(
-    {
+_MPI: Mapping[str, int | None] = {
+    f"{dashes}{name}": count
+    for count, names in {
         # Open MPI 4 (orterun) and 5 (prterun), then Hydra, as MPICH and Intel MPI have it.
         0: "allow-run-as-root oversubscribe nooversubscribe nolocal no-local q quiet v verbose"
         " V version h bynode byslot bycore bysocket byboard bind-to-core bind-to-socket"
@@ -145,8 +137,10 @@ _MPI = _table(
         " order-nodes usize outfile-pattern outfile errfile-pattern errfile prepend-pattern"
         " nameserver gtool gtoolfile branch-count gpus-per-proc umask arch pmi-connect",
         2: "mca gmca prtemca gprtemca pmixmca gpmixmca omca gomca env genv",
-    }
-)
+    }.items()
+    for name in names.split()
+    for dashes in ("-", "--")
+}
 
 _HOROVOD: Mapping[str, int | None] = {
     option: count

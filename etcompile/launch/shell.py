@@ -19,7 +19,7 @@ _MOST_DIGITS = 18
 _DEEPEST = 4  # how deep scripts within scripts are read
 
 _OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")", "\n")
-_REDIRECTS = ("<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">")
+_REDIRECTS = ("&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">")
 _ORDINARY = re.compile(r"[^ \t\r\n;&|()<>'\"\\$`*?{]+")
 """Characters of a word that have no special meaning to the shell."""
 _OPENING = frozenset({"if", "while", "until", "for", "case", "select", "function"})
@@ -133,8 +133,38 @@ def script_words(script: str) -> list[str]:
 
 def script_commands(script: str, depth: int = _DEEPEST) -> Iterator[Command]:
     """Yield the simple commands of a shell script; none if its quotes do not match."""
-    for command in _simple_commands(_tokens(script) or ()):
-        yield from _unwrapped(command, depth)
+    nesting, doubtful = 0, False
+    line: list[_Token] = []
+    for token in (*(_tokens(script) or ()), _Token("\n", is_word=False)):
+        if token.is_word:
+            line.append(token)
+            continue
+        place, tests, is_header = 0, False, False
+        while place < len(line) and not line[place].quoted and not is_header:
+            first = line[place].text
+            if first in _OPENING:
+                nesting += 1
+                is_header = first in _HEADERS
+            elif first in _CLOSING:
+                nesting = max(nesting - 1, 0)
+            elif first not in _CLAUSES:
+                break
+            tests = tests or first == "!"
+            place += 1
+        while place < len(line) and not line[place].quoted and _is_assignment(line[place].text):
+            place += 1
+        words, line = line[place:], []
+        if words and not is_header:
+            plain = tuple(Word(word.text, word.literal) for word in words)
+            yield from _unwrapped(Command(plain, sure=nesting == 0 and not doubtful), depth)
+            tests = tests or file_name(words[0].text) in _TESTS
+        operator = token.text
+        if operator in ("(", ")"):  # a subshell, a function, a pattern of `case`
+            nesting += 1
+        # The command after this operator may not run.
+        doubtful = operator in ("||", "(", ")") or (
+            operator in ("&&", "|", "|&") and (doubtful or (operator == "&&" and tests))
+        )
 
 
 # Wrappers ---------------------------------------------------------------------------------------
@@ -152,23 +182,20 @@ def _unwrapped(command: Command, depth: int) -> Iterator[Command]:
     words = words[place:]
     if not words:
         return
-    script = _nested(words) if depth else None
-    if script is None:
+    texts = [word.text for word in words]
+    name = file_name(texts[0])
+    if name == "eval":
+        script: Word | None = Word(" ".join(texts[1:]), all(word.literal for word in words))
+    elif name == "su" and "-c" in texts[:-1]:
+        script = words[texts.index("-c") + 1]
+    else:
+        of_shell = script_of(texts)
+        script = next((word for word in words if word.text == of_shell), None)
+    if script is None or not depth:
         yield Command(words, command.sure)
         return
     for inner in script_commands(script.text, depth - 1):
         yield Command(inner.words, command.sure and inner.sure and script.literal)
-
-
-def _nested(words: Sequence[Word]) -> Word | None:
-    texts = [word.text for word in words]
-    name = file_name(texts[0])
-    if name == "eval":
-        return Word(" ".join(texts[1:]), all(word.literal for word in words))
-    if name == "su" and "-c" in texts[:-1]:
-        return words[texts.index("-c") + 1]
-    script = script_of(texts)
-    return next((word for word in words if word.text == script), None)
 
 
 def _behind(wrapper: str, words: tuple[Word, ...], place: int) -> int | None:
@@ -192,47 +219,6 @@ def _is_assignment(text: str) -> bool:
 
 
 # Grammar ----------------------------------------------------------------------------------------
-
-
-def _simple_commands(tokens: Sequence[_Token]) -> Iterator[Command]:
-    depth, doubtful = 0, False
-    for line, operator in _between_operators(tokens):
-        place, tests, is_header = 0, False, False
-        while place < len(line) and not line[place].quoted and not is_header:
-            first = line[place].text
-            if first in _OPENING:
-                depth += 1
-                is_header = first in _HEADERS
-            elif first in _CLOSING:
-                depth = max(depth - 1, 0)
-            elif first not in _CLAUSES:
-                break
-            tests = tests or first == "!"
-            place += 1
-        while place < len(line) and not line[place].quoted and _is_assignment(line[place].text):
-            place += 1
-        words = line[place:]
-        if words and not is_header:
-            plain = tuple(Word(word.text, word.literal) for word in words)
-            yield Command(plain, sure=depth == 0 and not doubtful)
-            tests = tests or file_name(words[0].text) in _TESTS
-        if operator in ("(", ")"):  # a subshell, a function, a pattern of `case`
-            depth += 1
-        # The command after this operator may not run.
-        doubtful = operator in ("||", "(", ")") or (
-            operator in ("&&", "|", "|&") and (doubtful or (operator == "&&" and tests))
-        )
-
-
-def _between_operators(tokens: Sequence[_Token]) -> Iterator[tuple[Sequence[_Token], str]]:
-    line: list[_Token] = []
-    for token in tokens:
-        if token.is_word:
-            line.append(token)
-        else:
-            yield line, token.text
-            line = []
-    yield line, "\n"
 
 
 @functools.lru_cache(maxsize=8)  # several rules read the same script
@@ -265,13 +251,31 @@ class _Lexer:
         elif text[at] == "#":
             end = text.find("\n", at)
             self.at = len(text) if end < 0 else end
-        elif text[at] in "<>&" and (redirect := self._redirect()):
+        elif (
+            text[at] in "<>&"
+            and not text.startswith(("<(", ">("), at)
+            and (redirect := self._starts(_REDIRECTS))
+        ):
             self.at += len(redirect)
-            self._target(redirect)
+            # Skip its target, and store the delimiter of a here-document.
+            while text[self.at : self.at + 1] in (" ", "\t"):
+                self.at += 1
+            if self.at < len(text) and not self._starts(_OPERATORS):
+                word = self._word()
+                if redirect in ("<<", "<<-"):
+                    self._here_documents.append(word.text)
         elif text[at] in ";&|()\n" and (operator := self._starts(_OPERATORS)):
             self.at += len(operator)
+            for delimiter in self._here_documents if operator == "\n" else ():
+                while self.at < len(text):
+                    end = text.find("\n", self.at)
+                    end = len(text) if end < 0 else end
+                    line = text[self.at : end].strip()
+                    self.at = end + 1
+                    if line == delimiter:
+                        break
             if operator == "\n":
-                self._skip_here_documents()
+                self._here_documents = []
             tokens.append(_Token(operator, is_word=False))
         else:
             tokens.append(self._word())
@@ -282,33 +286,6 @@ class _Lexer:
 
     def _starts(self, texts: Sequence[str]) -> str | None:
         return next((text for text in texts if self._text.startswith(text, self.at)), None)
-
-    def _redirect(self) -> str | None:
-        if self._text.startswith(("&>>", "&>"), self.at):
-            return "&>>" if self._text.startswith("&>>", self.at) else "&>"
-        if self._text.startswith(("<(", ">("), self.at):
-            return None
-        return self._starts(_REDIRECTS)
-
-    def _target(self, redirect: str) -> None:
-        """Skip the target of a redirection, and store the delimiter of a here-document."""
-        while self._text[self.at : self.at + 1] in (" ", "\t"):
-            self.at += 1
-        if self.at < len(self._text) and not self._starts(_OPERATORS):
-            word = self._word()
-            if redirect in ("<<", "<<-"):
-                self._here_documents.append(word.text)
-
-    def _skip_here_documents(self) -> None:
-        for delimiter in self._here_documents:
-            while self.at < len(self._text):
-                end = self._text.find("\n", self.at)
-                end = len(self._text) if end < 0 else end
-                line = self._text[self.at : end].strip()
-                self.at = end + 1
-                if line == delimiter:
-                    break
-        self._here_documents = []
 
     def _word(self) -> _Token:
         parts: list[str] = []
@@ -369,7 +346,18 @@ class _Lexer:
             self.at = self._closing("`", start + 1) + 1
         elif after in ("(", "{") or text[start] in "<>":
             self.at += 1
-            self._balanced(after, {"(": ")", "{": "}"}[after])
+            depth, closing = 0, {"(": ")", "{": "}"}[after]
+            while True:
+                char = self._char()
+                self.at += 1
+                if char == "\\":
+                    self.at += 1
+                elif char == "'":
+                    self.at = self._closing("'", self.at) + 1
+                elif char in (after, closing):
+                    depth += 1 if char == after else -1
+                    if depth == 0:
+                        break
         elif after == "'":
             self.at += 1
             self._single()
@@ -380,20 +368,6 @@ class _Lexer:
             if self.at == start + 1 and after and after in "@*#?-$!":
                 self.at += 1
         return text[start : self.at]
-
-    def _balanced(self, opening: str, closing: str) -> None:
-        depth = 0
-        while True:
-            char = self._char()
-            self.at += 1
-            if char == "\\":
-                self.at += 1
-            elif char == "'":
-                self.at = self._closing("'", self.at) + 1
-            elif char in (opening, closing):
-                depth += 1 if char == opening else -1
-                if depth == 0:
-                    return
 
     def _char(self) -> str:
         if self.at >= len(self._text):

@@ -10,9 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.launch.launchers import Launch, launches
+from etcompile.launch.launchers import launches
 from etcompile.launch.shell import (
-    Command,
     command_line,
     commands,
     script_of,
@@ -91,56 +90,46 @@ def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
     """Return the ports that a launcher's ssh connects to; none if its image decides."""
     known = _with_values(container)
     field: tuple[str | int, ...] = ("command",) if container.get("command") else ("args",)
-    texts = [text for launch in launches(known) for text in _arguments(launch)]
+    texts = []
+    for option in (option for launch in launches(known) for option in launch.options):
+        name, values = option.name.lstrip("-"), [word.text for word in option.values]
+        if len(values) > 1 and (values[0] in _PARAMETERS or values[0] in _VARIABLES):
+            texts.append(values[1])
+        elif name == "x" and values:
+            variable, _, value = values[0].partition("=")
+            texts += [value] if variable in _VARIABLES else []
     script = script_of(command_line(known)) or ""
     texts += [match[2].strip("\"'") for match in re.finditer(_ASSIGNMENT, script)]
-    numbers = [port for text in texts for port in _of_arguments(text)]
+    numbers = [port for text in texts for port in _options(script_words(text), _SSH_VALUES)]
     numbers += [
         port
         for launch in launches(known)
         if launch.program == "horovodrun"
         for _, port in launch.numbers("-p", "--ssh-port")
     ]
-    numbers += [port for command in commands(known) for port in _of_client(command)]
+    for command in commands(known):
+        words = [word.text for word in command.words]
+        if command.program in ("ssh", "pdsh"):
+            numbers += _options(words[1:], _SSH_VALUES, stops=True)
+        elif command.program == "deepspeed":
+            for word, following in zip(words, [*words[1:], ""], strict=True):
+                flag, equals, value = word.partition("=")
+                if flag == "--ssh_port" and (port := _port(value if equals else following)):
+                    numbers.append(port)
     where = "the launcher connects to"
     mentions = [SshPort(port, where, field) for port in numbers if 0 < port <= _HIGHEST]
     for place, env in enumerate(container.get("env") or ()):
         if env["name"] in _VARIABLES:
             text = _filled(str(env.get("value") or ""), container)
             variable = f"the launcher's {env['name']} names"
-            mentions += [SshPort(p, variable, ("env", place)) for p in _of_arguments(text)]
+            ports = _options(script_words(text), _SSH_VALUES)
+            mentions += [SshPort(port, variable, ("env", place)) for port in ports]
     return tuple(mentions) or _configured(known, "ssh_config", where, field)
 
 
 def _is_for_ssh(name: object, port: int) -> bool:
     """Report whether a port is for ssh: by its name, or because its number ends in 22."""
     return "ssh" in str(name).lower() or port % 100 == 22
-
-
-def _of_client(command: Command) -> Iterator[int]:
-    words = [word.text for word in command.words]
-    if command.program in ("ssh", "pdsh"):
-        yield from _options(words[1:], _SSH_VALUES, stops=True)
-    elif command.program == "deepspeed":
-        for word, following in zip(words, [*words[1:], ""], strict=True):
-            flag, equals, value = word.partition("=")
-            if flag == "--ssh_port" and (port := _port(value if equals else following)):
-                yield port
-
-
-def _arguments(launch: Launch) -> Iterator[str]:
-    for option in launch.options:
-        name, values = option.name.lstrip("-"), [word.text for word in option.values]
-        if len(values) > 1 and (values[0] in _PARAMETERS or values[0] in _VARIABLES):
-            yield values[1]
-        elif name == "x" and values:
-            variable, _, value = values[0].partition("=")
-            if variable in _VARIABLES:
-                yield value
-
-
-def _of_arguments(text: str) -> Iterator[int]:
-    yield from _options(script_words(text), _SSH_VALUES)
 
 
 def _options(

@@ -129,7 +129,29 @@ def linted_job(
         is_pod = value["kind"] in ("Pod", "Job") and "metadata" in pod
         if is_pod and (name := pod["metadata"].get("labels", {}).get(ROLE_LABEL)):
             first.setdefault(name, pod)
-    started = _started(job)
+    # What runs in the main containers of each role, by name. What a launcher starts by mpirun or
+    # horovodrun runs in the hosts' Pods, with the paths and devices of their containers.
+    hosts = {name for lines in job.host_lists if lines.live for name in lines.roles}
+    started: dict[str, list[Started]] = {role.name: [] for role in job.roles}
+    for role in job.roles:
+        for command in commands(role.template.main_container):
+            options: list[Option] = []
+            # Without a command, the words are arguments of the image's command.
+            words = command.words[not command.words[0].text.startswith("-") :]
+            for place, word in enumerate(words):
+                if not word.literal or not word.text.startswith("-"):
+                    continue
+                written, equals, text = word.text.partition("=")
+                after = words[place + 1] if place + 1 < len(words) else None
+                if not equals and after and after.literal and not after.text.startswith("-"):
+                    text, equals = after.text, "="
+                name = written.lstrip("-").replace("-", "_")
+                options.append(Option(name, text if equals else None, written, role))
+            literal = frozenset(word.text for word in command.words if word.literal)
+            run = Started(literal, command.program, tuple(options), role)
+            elsewhere = command.program in _LAUNCHERS and hosts and role.name not in hosts
+            for name in hosts if elsewhere else {role.name}:
+                started.get(name, []).append(run)
     roles: list[RolePods] = []
     for role in job.roles:
         if not role.members:
@@ -157,36 +179,6 @@ def place_of(role: Role, text: str) -> Location:
             if text in word:
                 return role.template.origin.locate(*path, field, index)
     return role.template.origin.locate(*path, field)
-
-
-def _started(job: Job) -> dict[str, list[Started]]:
-    """Return what runs in the main containers of each role, by the role's name.
-
-    What a launcher starts by mpirun or horovodrun runs in the hosts' Pods, with the paths and
-    devices of their containers.
-    """
-    hosts = {name for lines in job.host_lists if lines.live for name in lines.roles}
-    by_role: dict[str, list[Started]] = {role.name: [] for role in job.roles}
-    for role in job.roles:
-        for command in commands(role.template.main_container):
-            options: list[Option] = []
-            # Without a command, the words are arguments of the image's command.
-            words = command.words[not command.words[0].text.startswith("-") :]
-            for place, word in enumerate(words):
-                if not word.literal or not word.text.startswith("-"):
-                    continue
-                written, equals, value = word.text.partition("=")
-                after = words[place + 1] if place + 1 < len(words) else None
-                if not equals and after and after.literal and not after.text.startswith("-"):
-                    value, equals = after.text, "="
-                name = written.lstrip("-").replace("-", "_")
-                options.append(Option(name, value if equals else None, written, role))
-            literal = frozenset(word.text for word in command.words if word.literal)
-            run = Started(literal, command.program, tuple(options), role)
-            elsewhere = command.program in _LAUNCHERS and hosts and role.name not in hosts
-            for name in hosts if elsewhere else {role.name}:
-                by_role.get(name, []).append(run)
-    return by_role
 
 
 # Variables and resources ------------------------------------------------------------------------

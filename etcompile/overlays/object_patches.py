@@ -135,7 +135,14 @@ def _broken(
     before: Traced, after: Traced, edit: Edit, protected_labels: frozenset[str]
 ) -> Iterator[Diagnostic]:
     value, new = before.value, after.value
-    changed = {*_changed(value, new)}
+    # The paths of one or two steps whose values are no longer the same object.
+    changed: set[KeyedPath] = set()
+    for name in {**value, **new}:
+        if value.get(name) is not new.get(name):
+            changed.add((name,))
+            parts = (part.get(name) for part in (value, new))
+            old, part = (part if isinstance(part, dict) else {} for part in parts)
+            changed |= {(name, k) for k in {**old, **part} if old.get(k) is not part.get(k)}
     for path, reason in _fixed(value, protected_labels, changed):
         if _value(value, path) != _value(new, path):
             yield _refused(value, after, path, edit, reason)
@@ -150,17 +157,6 @@ def _broken(
                 if name and name not in left:
                     reason = f"the job needs '{name}' in it"
                     yield _refused(value, after, ("spec", group), edit, reason)
-
-
-def _changed(before: Object, after: Object) -> Iterator[KeyedPath]:
-    """Yield the paths of one or two steps whose values are no longer the same object."""
-    for name in {**before, **after}:
-        old, new = before.get(name), after.get(name)
-        if old is new:
-            continue
-        yield (name,)
-        old, new = (part if isinstance(part, dict) else {} for part in (old, new))
-        yield from ((name, key) for key in {**old, **new} if old.get(key) is not new.get(key))
 
 
 def _mistyped(old: Any, new: Any, at: KeyedPath) -> Iterator[tuple[KeyedPath, Any]]:

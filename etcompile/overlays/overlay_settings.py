@@ -5,7 +5,7 @@ over the default.
 """
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -31,7 +31,24 @@ def settled(
     matched: set[Edit] = set()
     problems: list[Diagnostic] = []
     for overlay in overlays:
-        impossible = dict(_impossible(overlay, versions))
+        impossible: dict[str, Diagnostic] = {}
+        version = overlay.settings.get("kubernetesVersion")
+        if version is not None and version.removeprefix("v") not in versions:
+            place = overlay.source.locate(("settings", "kubernetesVersion"))
+            facts = {"version": version, "known": f"{versions[0]} to {versions[-1]}"}
+            problem = diagnose(codes.OVERLAY_KUBERNETES_VERSION, place, **facts)
+            impossible["kubernetesVersion"] = problem
+        if (secret := overlay.settings.get("secret")) is not None:
+            try:
+                secret_mode(secret)
+            except ValueError as error:
+                place = overlay.source.locate(("settings", "secret"))
+                impossible["secret"] = diagnose(codes.OVERLAY_SECRET, place, problem=error)
+        gang = overlay.settings.get("gang")
+        if gang is not None and gang not in GANGS:
+            place = overlay.source.locate(("settings", "gang"))
+            known = ", ".join(GANGS)
+            impossible["gang"] = diagnose(codes.OVERLAY_GANG, place, gang=gang, known=known)
         problems += impossible.values()
         folder = os.path.dirname(overlay.source.locate(()).file)  # noqa: PTH120 - may be no path
         for name, value in overlay.settings.items():
@@ -63,21 +80,3 @@ def _value(field: str, value: Any, folder: str) -> Any:
         case "profiles":
             return tuple(profile for profile in PROFILES if profile in value and profile != "plain")
     return value
-
-
-def _impossible(overlay: Overlay, versions: Sequence[str]) -> Iterator[tuple[str, Diagnostic]]:
-    version = overlay.settings.get("kubernetesVersion")
-    if version is not None and version.removeprefix("v") not in versions:
-        place = overlay.source.locate(("settings", "kubernetesVersion"))
-        facts = {"version": version, "known": f"{versions[0]} to {versions[-1]}"}
-        yield "kubernetesVersion", diagnose(codes.OVERLAY_KUBERNETES_VERSION, place, **facts)
-    if (secret := overlay.settings.get("secret")) is not None:
-        try:
-            secret_mode(secret)
-        except ValueError as error:
-            place = overlay.source.locate(("settings", "secret"))
-            yield "secret", diagnose(codes.OVERLAY_SECRET, place, problem=error)
-    gang = overlay.settings.get("gang")
-    if gang is not None and gang not in GANGS:
-        place = overlay.source.locate(("settings", "gang"))
-        yield "gang", diagnose(codes.OVERLAY_GANG, place, gang=gang, known=", ".join(GANGS))

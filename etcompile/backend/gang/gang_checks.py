@@ -66,7 +66,23 @@ def check(group: Group, scheduler: Scheduler) -> list[Diagnostic]:
         if reason := scheduler.unused.get(field):
             facts = {"field": _TITLES[field], "scheduler": scheduler.title, "reason": reason}
             problems.append(diagnose(codes.GANG_FIELD, origin.locate(), **facts))
-    problems += _names(group, scheduler)
+    form, words = scheduler.queue_form
+    intent = group.intent
+    domain, of_class = "a DNS subdomain", "priority_class"
+    names = (
+        ("gang", group.name, is_label, "a DNS label of at most 63 characters", None),
+        ("queue", group.queue, form, words, None),
+        ("priority class", intent.priority_class, is_subdomain, domain, of_class),
+        ("priority", intent.queue_priority, is_label, "a DNS label", "queue_priority"),
+        ("priority", intent.extra_queue_priority, is_label, "a DNS label", "extra_queue_priority"),
+    )
+    for what, name, fits, expected, setting in names:
+        if name is not None and not fits(name):
+            facts = {"what": what, "name": name, "expected": expected}
+            place = _place(group, setting)
+            if what == "queue" and group.claims:
+                place = group.claims[0].origin.locate()
+            problems.append(diagnose(codes.GANG_NAME, place, **facts, scheduler=scheduler.title))
     # Warn of each place that names another queue than the effective one.
     for claim in group.claims[1:]:
         first = group.claims[0]
@@ -88,26 +104,6 @@ def check(group: Group, scheduler: Scheduler) -> list[Diagnostic]:
         *(() if scheduler.roles else _overtaken(group, scheduler)),
         *scheduler.problems(group),
     ]
-
-
-def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
-    form, words = scheduler.queue_form
-    intent = group.intent
-    domain, of_class = "a DNS subdomain", "priority_class"
-    names = (
-        ("gang", group.name, is_label, "a DNS label of at most 63 characters", None),
-        ("queue", group.queue, form, words, None),
-        ("priority class", intent.priority_class, is_subdomain, domain, of_class),
-        ("priority", intent.queue_priority, is_label, "a DNS label", "queue_priority"),
-        ("priority", intent.extra_queue_priority, is_label, "a DNS label", "extra_queue_priority"),
-    )
-    for what, name, fits, expected, field in names:
-        if name is not None and not fits(name):
-            facts = {"what": what, "name": name, "expected": expected}
-            place = _place(group, field)
-            if what == "queue" and group.claims:
-                place = group.claims[0].origin.locate()
-            yield diagnose(codes.GANG_NAME, place, **facts, scheduler=scheduler.title)
 
 
 def _size(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
@@ -183,20 +179,19 @@ def _unlike(group: Group) -> Iterator[Diagnostic]:
     reported: set[str] = set()
     for pod, spec in pod_specs(group.objects):
         role = pod["metadata"]["labels"][ROLE_LABEL]
-        first, shape = shapes.get(role, (None, None))
+        first, expected = shapes.get(role, (None, None))
+        if spec is first or role in reported:
+            continue
+        ports = [container.get("ports") for container in spec["containers"]]
+        shape = (requests.requested(spec), ports, *(spec.get(field) for field in _SHAPING))
         if first is None:
-            shapes[role] = spec, _shape(spec)
-        elif spec is not first and role not in reported and _shape(spec) != shape:
+            shapes[role] = spec, shape
+        elif shape != expected:
             reported.add(role)
             name = pod["metadata"].get("name", role)
             share = group.share(role)
             place = share.role.origin.locate(key=True) if share else None
             yield diagnose(codes.GANG_SHAPES, place, role=role, pod=name)
-
-
-def _shape(spec: Mapping[str, Any]) -> tuple[object, ...]:
-    ports = [container.get("ports") for container in spec["containers"]]
-    return (requests.requested(spec), ports, *(spec.get(field) for field in _SHAPING))
 
 
 def _torn(group: Group) -> Iterator[Diagnostic]:

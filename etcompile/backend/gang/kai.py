@@ -27,7 +27,7 @@ _TOPOLOGY = {
 """Annotations of a job from which KAI's own grouper makes the group's `topologyConstraint`."""
 
 
-def _membership(group: Group, place: Place) -> Membership:
+def membership(group: Group, place: Place) -> Membership:
     # KAI ignores a Pod whose subgroup the group does not list.
     known = {"kai.scheduler/subgroup-name": place.share.role.name} if place.share.minimum else {}
     return Membership(
@@ -37,7 +37,7 @@ def _membership(group: Group, place: Place) -> Membership:
     )
 
 
-def _objects(group: Group) -> list[dict[str, Any]]:
+def objects(group: Group) -> list[dict[str, Any]]:
     subgroups = [
         {"name": share.role.name, "minMember": share.minimum}
         for share in group.shares
@@ -77,7 +77,7 @@ def _label(group: Group, key: str) -> str | None:
     )
 
 
-def _problems(group: Group) -> Iterator[Diagnostic]:
+def problems(group: Group) -> Iterator[Diagnostic]:
     kind = _label(group, _PREEMPTIBILITY)
     if kind is not None and kind not in _KINDS:
         reason = f"it must be {' or '.join(_KINDS)}, and is '{kind}'"
@@ -90,9 +90,9 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
 SCHEDULERS = {
     "kai": Scheduler(
         title="KAI",
-        membership=_membership,
-        objects=_objects,
-        problems=_problems,
+        membership=membership,
+        objects=objects,
+        problems=problems,
         needs=lambda group: [
             "KAI 0.15 or newer: earlier ones group Pods by themselves only",
             f"Queue {group.queue} (scheduling.run.ai)",

@@ -39,7 +39,7 @@ _RANK = f"{_PREFIX}/pod-group-pod-index"
 """Label of the rank of a Pod in its role, by which Kueue orders Pods in racks (4.2)."""
 
 
-def _membership(group: Group, place: Place) -> Membership:
+def membership(group: Group, place: Place) -> Membership:
     core = _priority(group)
     priority = core if place.core else group.intent.extra_queue_priority or core
     labels = {KUEUE_QUEUE: str(group.queue)}
@@ -82,7 +82,7 @@ def _priority(group: Group) -> str | None:
     return group.intent.queue_priority or group.intent.labels.get(_PRIORITY)
 
 
-def _problems(group: Group) -> Iterator[Diagnostic]:
+def problems(group: Group) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     if group.job.run_id is None:
         problem = "its run has no ID, so the next run would join this group after it has finished"
@@ -112,7 +112,7 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
             return
 
 
-def _needs(group: Group) -> Iterator[str]:
+def needs(group: Group) -> Iterator[str]:
     yield "its pod integration on, for this namespace"
     yield f"LocalQueue {group.queue} in the job's namespace"
     resources = {name for share in group.shares for name in share.requests}
@@ -125,9 +125,9 @@ def _needs(group: Group) -> Iterator[str]:
 SCHEDULERS = {
     "kueue": Scheduler(
         title="Kueue",
-        membership=_membership,
-        problems=_problems,
-        needs=_needs,
+        membership=membership,
+        problems=problems,
+        needs=needs,
         default_queue="default",
         # Longer names of queues do not fit into a label.
         queue_form=(is_label, "a DNS label"),

@@ -25,7 +25,7 @@ _ONLY = "all"
 """Name of the only group in a Workload."""
 
 
-def _membership(group: Group, _place: Place) -> Membership:
+def membership(group: Group, _place: Place) -> Membership:
     if group.minor >= _GROUPS:
         return Membership(spec={"schedulingGroup": {"podGroupName": group.name}})
     if group.minor == _WORKLOADS:
@@ -33,7 +33,7 @@ def _membership(group: Group, _place: Place) -> Membership:
     return Membership()
 
 
-def _objects(group: Group) -> list[dict[str, Any]]:
+def objects(group: Group) -> list[dict[str, Any]]:
     if group.minor < _WORKLOADS:
         return []
     api = _APIS.get(group.minor, _APIS[max(_APIS)])
@@ -59,7 +59,7 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     ]
 
 
-def _problems(group: Group) -> Iterator[Diagnostic]:
+def problems(group: Group) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     if group.minor < _WORKLOADS:
         version = group.settings.kubernetes_version
@@ -82,7 +82,7 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
         yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
 
 
-def _needs(group: Group) -> Iterator[str]:
+def needs(group: Group) -> Iterator[str]:
     if group.minor >= _BETA:
         yield "feature gate GenericWorkload"
     else:
@@ -96,10 +96,10 @@ def _needs(group: Group) -> Iterator[str]:
 SCHEDULERS = {
     "native": Scheduler(
         title="Kubernetes itself",
-        membership=_membership,
-        objects=_objects,
-        problems=_problems,
-        needs=_needs,
+        membership=membership,
+        objects=objects,
+        problems=problems,
+        needs=needs,
         usual_name="default-scheduler",
         unused={
             **NOT_QUEUED,

@@ -31,7 +31,7 @@ _PRIORITY = "volcano.sh/task-priority"
 _FIRST, _CORE, _EXTRA = "100", "10", "1"
 
 
-def _volcano_membership(group: Group, place: Place) -> Membership:
+def volcano_membership(group: Group, place: Place) -> Membership:
     marks = {_GROUP: group.name, "volcano.sh/task-spec": place.share.role.name}
     annotations = place.share.role.template.annotations
     # Volcano uses it before the priority of the Pod to order Pods of several classes.
@@ -41,7 +41,7 @@ def _volcano_membership(group: Group, place: Place) -> Membership:
     return Membership(annotations=marks)
 
 
-def _volcano_objects(group: Group) -> list[dict[str, Any]]:
+def volcano_objects(group: Group) -> list[dict[str, Any]]:
     minima = {share.role.name: share.minimum for share in group.shares if share.minimum}
     timeout, topology = group.intent.timeout, group.intent.topology
     waiting = {_WAITING[0]: f"{timeout}s"} if timeout and not _volcano_waiting(group) else {}
@@ -64,14 +64,14 @@ def _volcano_waiting(group: Group) -> str | None:
     return next((name for name in _WAITING if name in group.intent.annotations), None)
 
 
-def _volcano_problems(group: Group) -> Iterator[Diagnostic]:
+def volcano_problems(group: Group) -> Iterator[Diagnostic]:
     if group.intent.timeout and (name := _volcano_waiting(group)):
         reason = f"the annotation {name} of the job says how long it may wait"
         facts = {"field": "timeout", "scheduler": "Volcano", "reason": reason}
         yield diagnose(codes.GANG_FIELD, group.intent.origins["timeout"].locate(), **facts)
 
 
-def _volcano_needs(group: Group) -> Iterator[str]:
+def volcano_needs(group: Group) -> Iterator[str]:
     yield f"Queue {group.queue}, open"
     if group.intent.timeout or _volcano_waiting(group):
         yield "Volcano's plugin sla"
@@ -99,7 +99,7 @@ def _plugin_group(
     ]
 
 
-def _koordinator_membership(group: Group, _place: Place) -> Membership:
+def koordinator_membership(group: Group, _place: Place) -> Membership:
     labels = {"pod-group.scheduling.sigs.k8s.io": group.name}
     if group.claims:
         labels["quota.scheduling.koordinator.sh/name"] = str(group.queue)
@@ -109,10 +109,10 @@ def _koordinator_membership(group: Group, _place: Place) -> Membership:
 SCHEDULERS = {
     "volcano": Scheduler(
         title="Volcano",
-        membership=_volcano_membership,
-        objects=_volcano_objects,
-        problems=_volcano_problems,
-        needs=_volcano_needs,
+        membership=volcano_membership,
+        objects=volcano_objects,
+        problems=volcano_problems,
+        needs=volcano_needs,
         scheduler_name=SCHEDULER_NAMES["volcano"],
         default_queue="default",
         unused={**NOT_QUEUED, **NO_TOPOLOGY_LABEL, "on_timeout": "it goes on waiting"},
@@ -141,7 +141,7 @@ SCHEDULERS = {
     ),
     "koordinator": Scheduler(
         title="Koordinator",
-        membership=_koordinator_membership,
+        membership=koordinator_membership,
         # After its first success, replacements and Pods beyond the minimum pass at once.
         objects=lambda group: _plugin_group(
             group,

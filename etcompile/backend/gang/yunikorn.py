@@ -26,7 +26,7 @@ _COPIED = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints
 """Fields that decide where a Pod can run, and so where its placeholder must run."""
 
 
-def _membership(group: Group, place: Place) -> Membership:
+def membership(group: Group, place: Place) -> Membership:
     timeout = group.intent.timeout
     seconds = f"placeholderTimeoutInSeconds={timeout} " if timeout else ""
     style = _STYLES[group.intent.on_timeout]
@@ -59,7 +59,7 @@ def _membership(group: Group, place: Place) -> Membership:
     )
 
 
-def _problems(group: Group) -> Iterator[Diagnostic]:
+def problems(group: Group) -> Iterator[Diagnostic]:
     """Report Pods that an overlay made larger than the placeholders of their task groups."""
     place = group.job.origin.locate("metadata", "name")
     problems: dict[str, None] = {}
@@ -85,8 +85,8 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
 SCHEDULERS = {
     "yunikorn": Scheduler(
         title="YuniKorn",
-        membership=_membership,
-        problems=_problems,
+        membership=membership,
+        problems=problems,
         needs=lambda group: [f"leaf queue {group.queue}, sorted by FIFO"],
         scheduler_name=SCHEDULER_NAMES["yunikorn"],
         default_queue="root.default",

@@ -22,7 +22,7 @@ from etcompile.frontends.dlrover import elastic_pods
 from etcompile.frontends.dlrover.elastic_spec import MASTER, MASTER_PORT, PARAMETER_SERVERS, Spec
 from etcompile.frontends.notes import no_effect
 from etcompile.frontends.rendezvous import Rendezvous, parsed, rendezvous, runs_agent
-from etcompile.model import Bounds, ConfigFile, Origin, Role, Success
+from etcompile.model import Bounds, ConfigFile, Origin, Success
 from etcompile.model.protocol import SCRIPTS_PATH
 
 _START = "start-master.sh"
@@ -40,8 +40,43 @@ def described(spec: Spec) -> dict[str, Any]:
         values = {"port": MASTER_PORT, **structs.asdict(meeting)}
         start = ConfigFile(_START, _START, {"prime": f"{SCRIPTS_PATH}/{_PRIME}"})
         files = (start, ConfigFile(_PRIME, _PRIME, values))
+    command = (
+        # The script primes the master with the number of nodes.
+        *(("sh", f"{SCRIPTS_PATH}/{_START}") if meeting else ()),
+        *elastic_pods.PROGRAM,
+        *("--platform", "local"),
+        *("--job_name", spec.name),
+        *("--node_num", str(max(count, 1))),
+        *("--port", str(MASTER_PORT)),
+        *elastic_pods.command_options(spec, local=True),
+    )
+    master = elastic_pods.master_role(
+        spec,
+        command,
+        account=None,
+        scripts=(_START, _PRIME) if meeting else (),
+        # It never ends by itself, so it can be restarted. It exits with 0 only when the run is
+        # done, and must not be restarted then.
+        serves=True,
+        pod_restart="OnFailure",
+        restart="OnFailure",
+    )
+    env = tuple(elastic_pods.variables(spec, "worker", count, master=True))
+    # While no Pod has the master's address, agents may find no route and give up.
+    fields = {"name": "wait-for-master", "port": MASTER_PORT}
+    gate = hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, **fields)
+    bounds = Bounds(quorum=count)
+    if meeting:
+        place = Origin(spec.source, _command_path(spec))
+        bounds = Bounds(meeting.minimum, meeting.maximum, place, _LIMITS)
+    # As upstream, no replica follows a worker that ran out of memory (defect 14), because it would
+    # do so again. The run fails if too few are left.
+    relaunch = elastic_pods.relaunch(spec, budget=True, never=("OOMKilled", 247), joint=True)
+    worker = elastic_pods.role(
+        spec, "worker", count, env, gate=gate, bounds=bounds, relaunch=relaunch
+    )
     return {
-        "roles": (_master(spec, meeting), _worker(spec, meeting)),
+        "roles": (master, worker),
         # The gate reads the master's name from a list.
         "host_lists": (hosts.peer_list(MASTER),),
         "files": files,
@@ -59,48 +94,6 @@ def meeting_of(spec: Spec) -> Rendezvous | None:
         return read
     low, high = sizes
     return structs.replace(read or Rendezvous(1, 1), minimum=low, maximum=high)
-
-
-def _master(spec: Spec, meeting: Rendezvous | None) -> Role:
-    command = (
-        # The script primes the master with the number of nodes.
-        *(("sh", f"{SCRIPTS_PATH}/{_START}") if meeting else ()),
-        *elastic_pods.PROGRAM,
-        *("--platform", "local"),
-        *("--job_name", spec.name),
-        *("--node_num", str(max(spec.replicas("worker"), 1))),
-        *("--port", str(MASTER_PORT)),
-        *elastic_pods.command_options(spec, local=True),
-    )
-    return elastic_pods.master_role(
-        spec,
-        command,
-        account=None,
-        scripts=(_START, _PRIME) if meeting else (),
-        # It never ends by itself, so it can be restarted. It exits with 0 only when the run is
-        # done, and must not be restarted then.
-        serves=True,
-        pod_restart="OnFailure",
-        restart="OnFailure",
-    )
-
-
-def _worker(spec: Spec, meeting: Rendezvous | None) -> Role:
-    count = spec.replicas("worker")
-    env = tuple(elastic_pods.variables(spec, "worker", count, master=True))
-    # While no Pod has the master's address, agents may find no route and give up.
-    fields = {"name": "wait-for-master", "port": MASTER_PORT}
-    gate = hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, **fields)
-    bounds = Bounds(quorum=count)
-    if meeting:
-        place = Origin(spec.source, _command_path(spec))
-        bounds = Bounds(meeting.minimum, meeting.maximum, place, _LIMITS)
-    # As upstream, no replica follows a worker that ran out of memory (defect 14), because it would
-    # do so again. The run fails if too few are left.
-    relaunch = elastic_pods.relaunch(spec, budget=True, never=("OOMKilled", 247), joint=True)
-    return elastic_pods.role(
-        spec, "worker", count, env, gate=gate, bounds=bounds, relaunch=relaunch
-    )
 
 
 def _command_path(spec: Spec) -> ValuePath:

@@ -64,6 +64,19 @@ def role(
             priority = model.Priority(count, share, share)
         else:
             priority = model.Priority(round(count * float(share)), "high", "low")
+    # Where limits are missing, DLRover's master sets them to the requests (reference 3.3): quotas
+    # count them, and a namespace's default limit may be below the request. An explicit limit stays
+    # (defect 1).
+    template, main = spec.types[source]["template"], spec.main(source)
+    pod = template["spec"]
+    resources = main.get("resources") or {}
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if requests.keys() - limits.keys():
+        limited = {**main, "resources": {**resources, "limits": {**requests, **limits}}}
+        containers = [limited if other is main else other for other in pod["containers"]]
+        pod = {**pod, "containers": containers}
+    labels = pod_labels(template.get("metadata", {}).get("labels", {}))
+    origin = spec.origin(source).at("template")
     return model.Role(
         name=name,
         naming=model.Naming(stem=spec.pod_stem(name), stable_address=True),
@@ -75,7 +88,7 @@ def role(
             relaunch="elasticjob.dlrover/relaunch-count",
         ),
         members=tuple(model.Member(index) for index in range(count)),
-        template=_template(spec, source),
+        template=pod_template(origin, template, spec.mains[source], labels=labels, spec=pod),
         origin=spec.origin(source),
         ports=(model.Port("grpc", PORTS[name]),),
         additions=model.PodAdditions(
@@ -84,25 +97,6 @@ def role(
         recovery=model.Recovery(restart="OnFailure", **recovery),
         bounds=bounds,
     )
-
-
-def _template(spec: Spec, name: str) -> model.PodTemplate:
-    """Return a type's template, with limits equal to requests where limits are missing.
-
-    DLRover's master sets limits to the requests (reference 3.3): quotas count them, and a
-    namespace's default limit may be below the request. An explicit limit stays (defect 1).
-    """
-    template, main = spec.types[name]["template"], spec.main(name)
-    pod = template["spec"]
-    resources = main.get("resources") or {}
-    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    if requests.keys() - limits.keys():
-        limited = {**main, "resources": {**resources, "limits": {**requests, **limits}}}
-        containers = [limited if other is main else other for other in pod["containers"]]
-        pod = {**pod, "containers": containers}
-    labels = pod_labels(template.get("metadata", {}).get("labels", {}))
-    origin = spec.origin(name).at("template")
-    return pod_template(origin, template, spec.mains[name], labels=labels, spec=pod)
 
 
 def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[model.Variable]:
@@ -314,42 +308,14 @@ def master_role(
 ) -> model.Role:
     """Return the master's role; without an account it does not use the API."""
     numbered = spec.version >= (0, 5)
-    service, pod = spec.master_service, spec.master_pod_stem
+    service, pod_stem = spec.master_service, spec.master_pod_stem
     service_type = option(spec, "service_type", "grpc")
     # The client that primes the master needs a type that is not the default.
     kind = (
         [model.Env("DLROVER_MASTER_SERVICE_TYPE", service_type)] if service_type != "grpc" else []
     )
-    return model.Role(
-        name=MASTER,
-        naming=model.Naming(
-            stem=service,
-            pod_stem=None if pod == service else pod,
-            service=service,
-            stable_address=True,
-        ),
-        labels=model.RoleLabels(common={TYPE_LABEL: MASTER}, index=INDEX_LABEL),
-        members=(model.Member(0 if numbered else None),),
-        template=_master_template(spec, command, token=account is not None),
-        origin=spec.origin(MASTER),
-        ports=(model.Port("grpc", MASTER_PORT),),
-        additions=model.PodAdditions(
-            env=(model.Env("POD_IP", field="status.podIP"), *env, *kind),
-            service_account=account,
-            scripts=scripts,
-            run_once=run_once,
-        ),
-        # Upstream's operator treats a deleted master like a failed one (defect c).
-        recovery=model.Recovery(comes_back="when-gone", **recovery),
-    )
-
-
-def _master_template(spec: Spec, command: Sequence[str], *, token: bool) -> model.PodTemplate:
-    """Complete the job's template of the master.
-
-    The operator completed it up to 0.3 and uses it unchanged since, so that the API server refuses
-    upstream's examples (reference 7, defect 5).
-    """
+    # The operator completed the job's template of the master up to 0.3 and uses it unchanged since,
+    # so that the API server refuses upstream's examples (reference 7, defect 5).
     written: Mapping[str, Any] = spec.types.get(MASTER, {}).get("template", {"spec": {}})
     containers = written["spec"].get("containers", [{"name": "main"}])
     name = spec.mains.get(MASTER, "main")
@@ -364,7 +330,8 @@ def _master_template(spec: Spec, command: Sequence[str], *, token: bool) -> mode
         "readinessProbe": main.get("readinessProbe", probe),
     }
     completed.pop("args", None)
-    pod = {**({} if token else {"automountServiceAccountToken": False}), **written["spec"]}
+    rights = {"automountServiceAccountToken": False} if account is None else {}
+    pod = {**rights, **written["spec"]}
     pod["containers"] = [completed if other is main else other for other in containers]
     # The operator copies these, also the labels that its Service selects (defect 22).
     copied = {
@@ -376,10 +343,31 @@ def _master_template(spec: Spec, command: Sequence[str], *, token: bool) -> mode
         for field in ("labels", "annotations")
     }
     metadata = written.get("metadata", {})
-    return model.PodTemplate(
-        labels=pod_labels({**metadata.get("labels", {}), **copied["labels"]}),
-        annotations={**metadata.get("annotations", {}), **copied["annotations"]},
-        spec=pod,
-        main=name,
-        origin=spec.origin(MASTER).at(*(["template"] if MASTER in spec.types else [])),
+    return model.Role(
+        name=MASTER,
+        naming=model.Naming(
+            stem=service,
+            pod_stem=None if pod_stem == service else pod_stem,
+            service=service,
+            stable_address=True,
+        ),
+        labels=model.RoleLabels(common={TYPE_LABEL: MASTER}, index=INDEX_LABEL),
+        members=(model.Member(0 if numbered else None),),
+        template=model.PodTemplate(
+            labels=pod_labels({**metadata.get("labels", {}), **copied["labels"]}),
+            annotations={**metadata.get("annotations", {}), **copied["annotations"]},
+            spec=pod,
+            main=name,
+            origin=spec.origin(MASTER).at(*(["template"] if MASTER in spec.types else [])),
+        ),
+        origin=spec.origin(MASTER),
+        ports=(model.Port("grpc", MASTER_PORT),),
+        additions=model.PodAdditions(
+            env=(model.Env("POD_IP", field="status.podIP"), *env, *kind),
+            service_account=account,
+            scripts=scripts,
+            run_once=run_once,
+        ),
+        # Upstream's operator treats a deleted master like a failed one (defect c).
+        recovery=model.Recovery(comes_back="when-gone", **recovery),
     )

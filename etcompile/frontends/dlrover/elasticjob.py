@@ -5,7 +5,6 @@ ParameterServerStrategy runs DLRover's master, or none. This module has what bot
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends import annotations, gang
@@ -40,26 +39,11 @@ def lower(source: Source) -> Lowered:
             problem = "dlrover-run itself starts its processes again, in their container"
             advice += ", and say how often with dlrover-run --max_restarts"
         notes.append(annotations.impossible(source, problem, advice))
-    mains, problems = _mains(source)
-    notes += problems
-    if mains is None:
-        return None, notes
-    version, problems = read_version(source)
-    spec = Spec(source, version, mains)
-    notes += [*problems, *_notes(spec)]
-    if any(note.code in (codes.NO_PARAMETER_SERVERS, codes.NOBODY_TRAINS) for note in notes):
-        return None, notes
-    return _job(spec), notes
-
-
-def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
-    """Return the container that trains, by type: the only one, or the one named `main`.
-
-    Upstream drops a Pod with several containers and none of that name, and only logs it (reference
-    3.3). kubectl's annotation names another one, as in all kinds.
-    """
+    # The container that trains is the only one, or the one named `main`. Upstream drops a Pod with
+    # several containers and none of that name, and only logs it (reference 3.3). kubectl's
+    # annotation names another one, as in all kinds.
     mains: dict[str, str] = {}
-    problems = []
+    valid = True
     for name, fields in source.data["spec"]["replicaSpecs"].items():
         template = fields["template"]
         containers = template["spec"]["containers"]
@@ -68,8 +52,16 @@ def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
         mains[name] = default if named is None else named
         if all(container["name"] != mains[name] for container in containers):
             place = source.locate(("spec", "replicaSpecs", name, "template", "spec", "containers"))
-            problems.append(no_such_container(place, "ElasticJob", mains[name], containers))
-    return None if problems else mains, problems
+            notes.append(no_such_container(place, "ElasticJob", mains[name], containers))
+            valid = False
+    if not valid:
+        return None, notes
+    version, problems = read_version(source)
+    spec = Spec(source, version, mains)
+    notes += [*problems, *_notes(spec)]
+    if any(note.code in (codes.NO_PARAMETER_SERVERS, codes.NOBODY_TRAINS) for note in notes):
+        return None, notes
+    return _job(spec), notes
 
 
 def _job(spec: Spec) -> Job:
@@ -80,10 +72,22 @@ def _job(spec: Spec) -> Job:
     # The master's Pod has all of them, so recreating it needs them.
     if labels := metadata.get("labels"):
         document["metadata"]["labels"] = labels
-    annotations = {k: v for k, v in annotations_of(spec.source).items() if k != LAST_APPLIED}
+    written = annotations_of(spec.source)
+    stored = {name: text for name, text in written.items() if name != LAST_APPLIED}
     # A Pod that is recreated must be for the same version, whichever is the newest then.
-    annotations.setdefault(DLROVER_VERSION, version)
-    document["metadata"]["annotations"] = annotations
+    stored.setdefault(DLROVER_VERSION, version)
+    document["metadata"]["annotations"] = stored
+    # The identity includes the number of Pods, which is in `NODE_NUM`.
+    policies = ("restartCount", *elastic_pods.UNREAD_OF_TYPE, "template")
+    types = {
+        name: {
+            **{k: v for k, v in body.items() if k not in policies},
+            "template": {"spec": body["template"]["spec"]},
+        }
+        for name, body in spec.types.items()
+    }
+    rest = {k: v for k, v in spec.fields.items() if k != "suspend"}
+    names = (PARAMETER_SERVERS, NNODES, *elastic_pods.ANNOTATIONS)
     return Job(
         **spec.of_job,
         selector={JOB_LABEL: spec.name},
@@ -101,35 +105,19 @@ def _job(spec: Spec) -> Job:
         ),
         config_name=config_name(spec.name),
         document=document,
-        identity=_identity(spec, version),
+        identity={
+            "kind": "ElasticJob",
+            "name": spec.name,
+            "version": version,
+            "annotations": {name: written[name] for name in names if name in written},
+            "spec": {**rest, "replicaSpecs": types},
+        },
         # A Pod with `elasticjob` and without an owner crashes a running operator (reference 7,
         # defect d).
         app="dlrover",
         gang=gang.by_annotation(spec.source),
         **fields,
     )
-
-
-def _identity(spec: Spec, version: str) -> dict[str, Any]:
-    """Return what defines the job's Pods, including their number, which is in `NODE_NUM`."""
-    policies = ("restartCount", *elastic_pods.UNREAD_OF_TYPE, "template")
-    types = {
-        name: {
-            **{k: v for k, v in fields.items() if k not in policies},
-            "template": {"spec": fields["template"]["spec"]},
-        }
-        for name, fields in spec.types.items()
-    }
-    fields = {k: v for k, v in spec.fields.items() if k != "suspend"}
-    names = (PARAMETER_SERVERS, NNODES, *elastic_pods.ANNOTATIONS)
-    annotations = annotations_of(spec.source)
-    return {
-        "kind": "ElasticJob",
-        "name": spec.name,
-        "version": version,
-        "annotations": {name: annotations[name] for name in names if name in annotations},
-        "spec": {**fields, "replicaSpecs": types},
-    }
 
 
 def _notes(spec: Spec) -> Iterator[Diagnostic]:

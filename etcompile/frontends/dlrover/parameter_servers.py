@@ -78,9 +78,26 @@ def described(spec: Spec) -> dict[str, Any]:
     role = elastic_pods.master_role(
         spec, command, account=account, env=env, run_once=True, restart="ExitCode"
     )
+    # The rights that the master needs in its namespace (reference 2.5).
+    group = API_VERSION.partition("/")[0]
+    rights = [
+        (group, "elasticjobs", "get list watch"),
+        # Some clusters require this of an owner that blocks a deletion.
+        (group, "elasticjobs/finalizers", "update"),
+        ("", "pods", "create delete get list watch"),
+        ("", "services", "create get patch"),
+        *([(group, "scaleplans", "list patch watch")] if plans else []),
+    ]
+    rules: list[dict[str, Any]] = [
+        {"apiGroups": [api_group], "resources": [resource], "verbs": verbs.split()}
+        for api_group, resource, verbs in rights
+    ]
+    rules[1]["resourceNames"] = [spec.name]
     return {
         "roles": (role,),
-        "access": _access(spec, plans=plans),
+        "access": model.ClusterAccess(
+            account=account, create_account=True, rules=tuple(rules), role=account
+        ),
         "custom": (_custom_resource(spec),),
         "keeps_plans": plans,
         "fixed": None
@@ -134,27 +151,6 @@ def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> mode
     )
 
 
-def _access(spec: Spec, *, plans: bool) -> model.ClusterAccess:
-    """Return the rights that the master needs in its namespace (reference 2.5)."""
-    name = f"{spec.name}-{MASTER}"
-    group = API_VERSION.partition("/")[0]
-    # Some clusters require this of an owner that blocks a deletion.
-    finalizers = {"resources": ["elasticjobs/finalizers"], "resourceNames": [spec.name]}
-    rules: list[Mapping[str, Any]] = [
-        _rule(group, {"resources": ["elasticjobs"]}, "get list watch"),
-        _rule(group, finalizers, "update"),
-        _rule("", {"resources": ["pods"]}, "create delete get list watch"),
-        _rule("", {"resources": ["services"]}, "create get patch"),
-    ]
-    if plans:
-        rules.append(_rule(group, {"resources": ["scaleplans"]}, "list patch watch"))
-    return model.ClusterAccess(account=name, create_account=True, rules=tuple(rules), role=name)
-
-
-def _rule(group: str, resources: Mapping[str, Any], verbs: str) -> dict[str, Any]:
-    return {"apiGroups": [group], **resources, "verbs": verbs.split()}
-
-
 def _custom_resource(spec: Spec) -> model.CustomResource:
     """Return the job as its master reads it, without what confuses it (reference 6.6, A).
 
@@ -200,27 +196,27 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
         said = "is this job's strategy" if stated else "counts where no strategy is written"
         yield diagnose(codes.NO_PARAMETER_SERVERS, place, said=said)
         return
-    yield from _static_notes(spec) if is_static(spec) else _master_notes(spec)
+    if is_static(spec):
+        for name in ("chief", "worker"):
+            words = command_words(spec.main(name)) if name in spec.types else ()
+            if any(_SCALING in word for word in words):
+                place = spec.origin(name).locate("template")
+                yield diagnose(codes.NEEDS_DLROVER_MASTER, place, where=name, flag=_SCALING)
+        for field in ("optimizeMode", "resourceLimits"):
+            yield from no_effect(spec.source, ("spec", field), "no master sizes the Pods")
+        for name in _SCALED:
+            if spec.types[name].get("autoScale"):
+                reason = "no master scales the Pods"
+                yield from elastic_pods.unused_fields(spec, name, {"autoScale": reason})
+        path = ("spec", "replicaSpecs", MASTER)
+        yield from no_effect(spec.source, path, "there is no master", where=MASTER)
+        if not spec.replicas("ps"):
+            place = spec.origin("ps").locate(key=True)
+            yield diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where="ps")
+    else:
+        yield from _master_notes(spec)
     if spec.annotation(NNODES) is not None:
         yield unused_annotation(spec.source, NNODES, "parameter servers have no rendezvous")
-
-
-def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
-    for name in ("chief", "worker"):
-        if name in spec.types and any(_SCALING in word for word in command_words(spec.main(name))):
-            place = spec.origin(name).locate("template")
-            yield diagnose(codes.NEEDS_DLROVER_MASTER, place, where=name, flag=_SCALING)
-    for field in ("optimizeMode", "resourceLimits"):
-        yield from no_effect(spec.source, ("spec", field), "no master sizes the Pods")
-    for name in _SCALED:
-        if spec.types[name].get("autoScale"):
-            reason = "no master scales the Pods"
-            yield from elastic_pods.unused_fields(spec, name, {"autoScale": reason})
-    path = ("spec", "replicaSpecs", MASTER)
-    yield from no_effect(spec.source, path, "there is no master", where=MASTER)
-    if not spec.replicas("ps"):
-        place = spec.origin("ps").locate(key=True)
-        yield diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where="ps")
 
 
 def _master_notes(spec: Spec) -> Iterator[Diagnostic]:

@@ -85,10 +85,11 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
     metadata, spec = source.data["metadata"], source.data["spec"]
     labels = metadata.get("labels", {})
     written = labels.get(_SCALE_TYPE, "manual")
+    refused: list[tuple[Location, str, str]] = []
     if written != "manual":
         place = source.locate(("metadata", "labels", _SCALE_TYPE))
         reason = f"its {_SCALE_TYPE} is '{written}': a master wrote it, for an operator"
-        yield _refused(source, place, reason=reason, advice="remove it")
+        refused.append((place, reason, "remove it"))
     if elastic_spec.JOB_LABEL not in labels:
         path: ValuePath = ("metadata", "labels") if labels else ("metadata",)
         place = source.locate(path, key=True)
@@ -96,11 +97,14 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
     elif spec.get("ownerJob", labels[elastic_spec.JOB_LABEL]) != labels[elastic_spec.JOB_LABEL]:
         place = source.locate(("spec", "ownerJob"))
         reason = f"its label names job '{labels[elastic_spec.JOB_LABEL]}', ownerJob another"
-        yield _refused(source, place, reason=reason, advice="correct one of the two")
+        refused.append((place, reason, "correct one of the two"))
     if spec.get("psHosts"):
         place = source.locate(("spec", "psHosts"), key=True)
-        reason = "DLRover reads psHosts only in plans of its own"
-        yield _refused(source, place, reason=reason, advice="remove it")
+        refused.append((place, "DLRover reads psHosts only in plans of its own", "remove it"))
+    title = f"ScalePlan {metadata.get('name') or metadata['generateName']}"
+    for place, reason, advice in refused:
+        facts = {"intent": title, "reason": reason, "advice": advice}
+        yield diagnose(codes.PLAN_NOT_POSSIBLE, place, **facts)
     for name, group in spec.get("replicaResourceSpecs", {}).items():
         at: ValuePath = ("spec", "replicaResourceSpecs", name)
         if not group["replicas"]:
@@ -112,12 +116,6 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
                 place = source.locate((*at, "resource", resource), key=True)
                 reason = "a plan changes cpu and memory only"
                 yield unused(place, f"{name}.resource.{resource}", reason)
-
-
-def _refused(source: Source, place: Location, *, reason: str, advice: str) -> Diagnostic:
-    metadata = source.data["metadata"]
-    title = f"ScalePlan {metadata.get('name') or metadata['generateName']}"
-    return diagnose(codes.PLAN_NOT_POSSIBLE, place, intent=title, reason=reason, advice=advice)
 
 
 KINDS = (

@@ -4,7 +4,7 @@ Names, labels, volumes, files and modes are those of reference/et-operator.md 2;
 lists what differs here, and why. The document is valid by its schema.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from etcompile import model
@@ -65,7 +65,19 @@ _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "64Mi"}
 
 
 def lower(source: Source) -> Lowered:
-    diagnostics = [*_dead_fields(source)]
+    diagnostics: list[Diagnostic] = []
+    # Upstream accepts these empty fields, which mean less than they seem to.
+    no_way = "the empty mode gives the launcher no way to reach its workers"
+    fields: tuple[tuple[ValuePath, str], ...] = (
+        (("spec", "launcherAttachMode"), no_way),
+        (("spec", "cleanPodPolicy"), "the empty policy means None"),
+        ((*_ROLES, "worker", "restartPolicy"), "the empty policy means Never"),
+        ((*_ROLES, "launcher", "restartPolicy"), "the empty policy means Never"),
+    )
+    for path, reason in fields:
+        if value_at(source.data, path) == "":
+            place = source.locate(path)
+            diagnostics.append(unused(place, dotted(path), reason, "write what you mean"))
     templates = {}
     for role in ("launcher", "worker"):
         origin = model.Origin(source, (*_ROLES, role, "template"))
@@ -97,6 +109,14 @@ def _job(
     # Rights by Pod name would change the Role with every scale-out.
     access, account = hosts.launcher_access(name, templates["launcher"], execs=mode == "kubexec")
     discovery = {"live": f"{HOSTS_PATH}/hostfile", "seed": f"{_HOSTFILE.path}/hostfile"}
+    # The identity excludes what scaling changes, policies that only a watcher reads, and the Pods'
+    # labels and annotations, which may change while they run.
+    policies = ("restartPolicy", "backoffLimit", "cleanPodPolicy")
+    rest = {key: value for key, value in spec.items() if key not in policies}
+    pods = {
+        role: {"template": {"spec": body["template"]["spec"]}}
+        for role, body in spec["etReplicaSpecs"].items()
+    }
     job = model.Job(
         **read.of_job,
         roles=(
@@ -126,7 +146,11 @@ def _job(
         access=access,
         credentials=credentials,
         document=document,
-        identity=_identity(document),
+        identity={
+            "kind": document["kind"],
+            "name": name,
+            "spec": {**rest, "etReplicaSpecs": pods},
+        },
         gang=gang.by_annotation(source),
     )
     return job, problems
@@ -265,39 +289,6 @@ def _credentials(
         config=_SSH_CONFIG,
     )
     return credentials, problems
-
-
-def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what defines the job's Pods.
-
-    It excludes what scaling changes, policies that only a watcher reads, and the Pods' labels and
-    annotations, which may change while they run.
-    """
-    policies = ("restartPolicy", "backoffLimit", "cleanPodPolicy")
-    spec = {key: value for key, value in document["spec"].items() if key not in policies}
-    roles = {
-        role: {"template": {"spec": body["template"]["spec"]}}
-        for role, body in spec["etReplicaSpecs"].items()
-    }
-    return {
-        "kind": document["kind"],
-        "name": document["metadata"]["name"],
-        "spec": {**spec, "etReplicaSpecs": roles},
-    }
-
-
-def _dead_fields(source: Source) -> Iterator[Diagnostic]:
-    """Report fields that upstream accepts and that mean less than they seem to."""
-    no_way = "the empty mode gives the launcher no way to reach its workers"
-    fields: tuple[tuple[ValuePath, str], ...] = (
-        (("spec", "launcherAttachMode"), no_way),
-        (("spec", "cleanPodPolicy"), "the empty policy means None"),
-        ((*_ROLES, "worker", "restartPolicy"), "the empty policy means Never"),
-        ((*_ROLES, "launcher", "restartPolicy"), "the empty policy means Never"),
-    )
-    for path, reason in fields:
-        if value_at(source.data, path) == "":
-            yield unused(source.locate(path), dotted(path), reason, "write what you mean")
 
 
 KINDS = (

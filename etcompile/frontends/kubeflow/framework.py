@@ -167,10 +167,24 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
 def _lowered(
     framework: Framework, source: Source, describe: Callable[[Spec], Described], known: Annotations
 ) -> Lowered:
-    replicas, notes = _replicas(framework, source)
-    if replicas is None:
+    path, specs = ("spec", framework.types), source.data["spec"][framework.types]
+    canonical = {name.lower(): name for name in framework.any_case}
+    keys: dict[str, str] = {}
+    notes: list[Diagnostic] = []
+    for key in specs:
+        name = canonical.get(key.lower(), key)
+        if (first := keys.setdefault(name, key)) != key:
+            place = source.locate((*path, key), key=True)
+            notes.append(diagnose(codes.REPLICA_TYPE_TWICE, place, name=key, first=first))
+    replicas: list[Replica] = []
+    for name in (name for name in framework.roles if name in keys):
+        origin = model.Origin(source, (*path, keys[name]))
+        replica, problems = _replica(framework, name, origin, specs[keys[name]])
+        notes += problems
+        replicas += [replica] if replica else []
+    if len(replicas) < len(specs):
         return None, notes
-    spec = Spec(source, framework, replicas)
+    spec = Spec(source, framework, tuple(replicas))
     described = describe(spec)
     notes += described.diagnostics
     deciding = [replica for replica in replicas if replica.role in described.success.roles]
@@ -181,27 +195,6 @@ def _lowered(
     notes += annotations.contradiction(source, described.roles, described.each)
     job = _job(spec, described, clean_document(source, known))
     return annotations.restarted(job, source, described.each), notes
-
-
-def _replicas(
-    framework: Framework, source: Source
-) -> tuple[tuple[Replica, ...] | None, list[Diagnostic]]:
-    path, specs = ("spec", framework.types), source.data["spec"][framework.types]
-    canonical = {name.lower(): name for name in framework.any_case}
-    keys: dict[str, str] = {}
-    problems: list[Diagnostic] = []
-    for key in specs:
-        name = canonical.get(key.lower(), key)
-        if (first := keys.setdefault(name, key)) != key:
-            place = source.locate((*path, key), key=True)
-            problems.append(diagnose(codes.REPLICA_TYPE_TWICE, place, name=key, first=first))
-    replicas: list[Replica] = []
-    for name in (name for name in framework.roles if name in keys):
-        origin = model.Origin(source, (*path, keys[name]))
-        replica, notes = _replica(framework, name, origin, specs[keys[name]])
-        problems += notes
-        replicas += [replica] if replica else []
-    return (tuple(replicas) if len(replicas) == len(specs) else None), problems
 
 
 def _replica(

@@ -8,7 +8,7 @@ from etcompile.frontends import hosts
 from etcompile.frontends.annotations import GATED, gate_timeout
 from etcompile.frontends.hosts import KUBECTL_PATH, KUBEXEC, KUBEXEC_FILE, launcher_access
 from etcompile.frontends.kubeflow import framework
-from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
+from etcompile.frontends.kubeflow.framework import Described, Framework, Spec
 from etcompile.frontends.kubeflow.run_policy import FIELDS
 from etcompile.frontends.notes import no_such_container
 from etcompile.k8s.requests import gpus
@@ -55,10 +55,63 @@ def describe(spec: Spec) -> Described:
     # The launcher is also a worker if it has a GPU of any vendor (reference 2).
     takes_part = any(map(gpus, launcher.template.spec["containers"]))
     access, account = launcher_access(spec.name, launcher.template, execs=True, into="worker")
-    roles = [_launcher(spec, launcher, account, takes_part=takes_part)]
+    no_gpus, mounts = () if takes_part else hosts.NO_GPUS, (_KUBECTL, hosts.CONFIG)
+    ours = hosts.unless_set(launcher.template.main_container, *_INTEL, *_OURS)
+    files = (KUBEXEC_FILE, ("hostfile", 0o444), (hosts.DISCOVERY, 0o555))
+    labels = model.RoleLabels(common={framework.TYPE_LABEL: launcher.role}, pods=framework.MASTER)
+    roles = [
+        framework.role(
+            spec,
+            launcher,
+            (*_OPEN_MPI, *no_gpus, *ours),
+            additions={
+                "volumes": (
+                    model.Volume(_KUBECTL.volume),
+                    hosts.config_files(hosts.CONFIG.volume, *files),
+                ),
+                "mounts": mounts,
+                "reads_hosts": True,
+                "scripts": (hosts.HOSTS,),
+                "setup": (hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES),),
+                "gate": hosts.peer_gate(
+                    "worker", gate_timeout(spec.source), mounts=mounts, kubexec=KUBEXEC
+                ),
+                "service_account": account,
+            },
+            labels=labels,
+            members=(model.Member(),) if launcher.replicas else (),
+        )
+    ]
     container = spec.fields.get("mainContainer")
     if worker:
-        roles.insert(0, _worker(spec, worker, launcher, takes_part=takes_part))
+        main, slots = launcher.template.main_container, hosts.slots_per_worker(spec.fields)
+        least = least_workers(main, worker.replicas, slots, others=int(takes_part))
+        # It exits with 0 only when the run is done, and must not restart then.
+        restart = (
+            "OnFailure" if worker.restart == "Always" else framework.pod_restart(worker.restart)
+        )
+        roles.insert(
+            0,
+            framework.role(
+                spec,
+                worker,
+                (),
+                additions={
+                    # MPI's daemons also look for their launcher's agent, and die without it.
+                    "volumes": (hosts.config_files(hosts.CONFIG.volume, KUBEXEC_FILE),),
+                    "mounts": (hosts.CONFIG,),
+                    "resident": model.Resident(ssh=False),
+                    "run_once": False,
+                },
+                # Only elastic training goes on without a worker (common file, defect 40).
+                recovery={
+                    "serves": True,
+                    "pod_restart": restart,
+                    "vital": not discovers_hosts(main),
+                },
+                bounds=model.Bounds(min(worker.replicas, 1), quorum=least),
+            ),
+        )
         containers = worker.template.spec["containers"]
         if container and all(other["name"] != container for other in containers):
             place = spec.source.locate(("spec", "mainContainer"))
@@ -79,56 +132,6 @@ def describe(spec: Spec) -> Described:
         diagnostics=tuple(problems),
         # Workers only serve the launcher.
         each=("launcher",),
-    )
-
-
-def _worker(spec: Spec, replica: Replica, launcher: Replica, *, takes_part: bool) -> model.Role:
-    main, slots = launcher.template.main_container, hosts.slots_per_worker(spec.fields)
-    least = least_workers(main, replica.replicas, slots, others=int(takes_part))
-    # It exits with 0 only when the run is done, and must not restart then.
-    restart = "OnFailure" if replica.restart == "Always" else framework.pod_restart(replica.restart)
-    return framework.role(
-        spec,
-        replica,
-        (),
-        additions={
-            # MPI's daemons also look for their launcher's agent, and die without it.
-            "volumes": (hosts.config_files(hosts.CONFIG.volume, KUBEXEC_FILE),),
-            "mounts": (hosts.CONFIG,),
-            "resident": model.Resident(ssh=False),
-            "run_once": False,
-        },
-        # Only elastic training goes on without a worker (common file, defect 40).
-        recovery={"serves": True, "pod_restart": restart, "vital": not discovers_hosts(main)},
-        bounds=model.Bounds(min(replica.replicas, 1), quorum=least),
-    )
-
-
-def _launcher(spec: Spec, replica: Replica, account: str | None, *, takes_part: bool) -> model.Role:
-    no_gpus, mounts = () if takes_part else hosts.NO_GPUS, (_KUBECTL, hosts.CONFIG)
-    ours = hosts.unless_set(replica.template.main_container, *_INTEL, *_OURS)
-    files = (KUBEXEC_FILE, ("hostfile", 0o444), (hosts.DISCOVERY, 0o555))
-    labels = model.RoleLabels(common={framework.TYPE_LABEL: replica.role}, pods=framework.MASTER)
-    return framework.role(
-        spec,
-        replica,
-        (*_OPEN_MPI, *no_gpus, *ours),
-        additions={
-            "volumes": (
-                model.Volume(_KUBECTL.volume),
-                hosts.config_files(hosts.CONFIG.volume, *files),
-            ),
-            "mounts": mounts,
-            "reads_hosts": True,
-            "scripts": (hosts.HOSTS,),
-            "setup": (hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES),),
-            "gate": hosts.peer_gate(
-                "worker", gate_timeout(spec.source), mounts=mounts, kubexec=KUBEXEC
-            ),
-            "service_account": account,
-        },
-        labels=labels,
-        members=(model.Member(),) if replica.replicas else (),
     )
 
 

@@ -4,7 +4,7 @@ See reference/training-operator-xgboostjob.md.
 """
 
 from etcompile.frontends.kubeflow import framework
-from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
+from etcompile.frontends.kubeflow.framework import Described, Framework, Spec
 from etcompile.model import Env, IndexedEnv, Port, Success, Variable
 
 FRAMEWORK = Framework(
@@ -19,27 +19,24 @@ FRAMEWORK = Framework(
 
 
 def describe(spec: Spec) -> Described:
-    roles = (
-        framework.role(spec, each, _variables(spec, each), master=each.type == "Master")
-        for each in spec.replicas
-    )
-    return Described(tuple(roles), Success(("master",)))
-
-
-def _variables(spec: Spec, replica: Replica) -> tuple[Variable, ...]:
     master, worker = spec.of("Master"), spec.of("Worker")
-    before = master.replicas if master and replica.type == "Worker" else 0
-    alone = (
-        Env("MASTER_PORT", str(master.port if master else "")),
-        Env("MASTER_ADDR", spec.host("master", 0)),
-        Env("WORLD_SIZE", str(spec.total)),
-        IndexedEnv("RANK", ("", ""), before),
-        Env("PYTHONUNBUFFERED", "1", default=True),
-    )
-    if worker is None or spec.total <= 1:
-        return alone
-    hosts = ",".join(spec.host("worker", index) for index in range(worker.replicas))
-    return (*alone, Env("WORKER_PORT", str(worker.port)), Env("WORKER_ADDRS", hosts))
+    workers: tuple[Env, ...] = ()
+    if worker is not None and spec.total > 1:
+        hosts = ",".join(spec.host("worker", index) for index in range(worker.replicas))
+        workers = (Env("WORKER_PORT", str(worker.port)), Env("WORKER_ADDRS", hosts))
+    roles = []
+    for replica in spec.replicas:
+        before = master.replicas if master and replica.type == "Worker" else 0
+        env: tuple[Variable, ...] = (
+            Env("MASTER_PORT", str(master.port if master else "")),
+            Env("MASTER_ADDR", spec.host("master", 0)),
+            Env("WORLD_SIZE", str(spec.total)),
+            IndexedEnv("RANK", ("", ""), before),
+            Env("PYTHONUNBUFFERED", "1", default=True),
+            *workers,
+        )
+        roles.append(framework.role(spec, replica, env, master=replica.type == "Master"))
+    return Described(tuple(roles), Success(("master",)))
 
 
 KINDS = (framework.kind(FRAMEWORK, describe),)

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from etcompile import model
-from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics import codes, diagnose
 from etcompile.frontends import gang, hosts
 from etcompile.frontends.annotations import ANY, GATED, gate_timeout, one_of
 from etcompile.frontends.document_parts import MOUNTED_HOME
@@ -50,18 +50,35 @@ FRAMEWORK = Framework(
 
 def describe(spec: Spec) -> Described:
     launcher, worker = spec.part("Launcher"), spec.of("Worker")
-    roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher))
-    line = "{name} slots={slots}" if _implementation(spec) == "OpenMPI" else "{name}:{slots}"
+    takes_part = bool(spec.fields.get("runLauncherAsWorker"))
+    roles = (
+        *([_worker(spec, worker, takes_part=takes_part)] if worker else []),
+        _launcher(spec, launcher, takes_part=takes_part),
+    )
+    is_open_mpi = (spec.fields.get("mpiImplementation") or "OpenMPI") == "OpenMPI"
+    line = "{name} slots={slots}" if is_open_mpi else "{name}:{slots}"
     slots = hosts.slots_per_worker(spec.fields)
     # The operator gives elastic Horovod no slots (reference 3.2), so horovodrun needs
     # --slots-per-host. If a command has it, the host list must not override it.
-    main = launcher.template.main_container
-    words = (*main.get("command", ()), *main.get("args", ()))
+    program = launcher.template.main_container
+    words = (*program.get("command", ()), *program.get("args", ()))
     stated = any("--slots-per-host" in word for word in words)
     host_lists = hosts.mpi_host_lists(
-        line, f"{{host}}{model.DOMAIN}", launcher=_takes_part(spec), slots=slots > 0 and not stated
+        line, f"{{host}}{model.DOMAIN}", launcher=takes_part, slots=slots > 0 and not stated
     )
-    credentials, problems = _credentials(spec, launcher, worker)
+    main = worker.template.main_container if worker else {}
+    serves = not (main.get("command") or main.get("args"))
+    template = worker.template if worker else None
+    port, problems = ssh_port(spec.source, launcher.template, template, serves=serves)
+    path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
+    if not re.fullmatch(MOUNTED_HOME, path, re.ASCII):
+        place = spec.source.locate(("spec", "sshAuthMountPath"))
+        facts = {"where": "spec.sshAuthMountPath", "found": path, "advice": ""}
+        expected = "a plain absolute path that the job does not use itself"
+        problems.append(diagnose(codes.MALFORMED, place, **facts, expected=expected))
+    # Root's ssh requires this mode; another user can only read a key that everybody can read.
+    mode = 0o600 if path == _ROOT_SSH else None
+    credentials = kubeflow_ssh_keys(f"{spec.name}-ssh", path, port, "ssh-auth", mode=mode)
     return Described(
         roles=roles,
         success=model.Success(("launcher",)),
@@ -79,33 +96,6 @@ def describe(spec: Spec) -> Described:
         # Workers only serve the launcher.
         each=("launcher",),
     )
-
-
-def _implementation(spec: Spec) -> str:
-    return str(spec.fields.get("mpiImplementation") or "OpenMPI")
-
-
-def _takes_part(spec: Spec) -> bool:
-    return bool(spec.fields.get("runLauncherAsWorker"))
-
-
-def _credentials(
-    spec: Spec, launcher: Replica, worker: Replica | None
-) -> tuple[model.SshCredentials, list[Diagnostic]]:
-    main = worker.template.main_container if worker else {}
-    serves = not (main.get("command") or main.get("args"))
-    template = worker.template if worker else None
-    port, problems = ssh_port(spec.source, launcher.template, template, serves=serves)
-    path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
-    if not re.fullmatch(MOUNTED_HOME, path, re.ASCII):
-        place = spec.source.locate(("spec", "sshAuthMountPath"))
-        facts = {"where": "spec.sshAuthMountPath", "found": path, "advice": ""}
-        expected = "a plain absolute path that the job does not use itself"
-        problems.append(diagnose(codes.MALFORMED, place, **facts, expected=expected))
-    # Root's ssh requires this mode; another user can only read a key that everybody can read.
-    mode = 0o600 if path == _ROOT_SSH else None
-    keys = kubeflow_ssh_keys(f"{spec.name}-ssh", path, port, "ssh-auth", mode=mode)
-    return keys, problems
 
 
 def _role(
@@ -133,13 +123,13 @@ def _role(
     )
 
 
-def _worker(spec: Spec, replica: Replica) -> model.Role:
-    takes_part, slots = int(_takes_part(spec)), hosts.slots_per_worker(spec.fields)
-    main = spec.part("Launcher").template.main_container
+def _worker(spec: Spec, replica: Replica, *, takes_part: bool) -> model.Role:
+    main, slots = spec.part("Launcher").template.main_container, hosts.slots_per_worker(spec.fields)
+    least = least_workers(main, replica.replicas, slots, others=int(takes_part))
     return _role(
         spec,
         replica,
-        {"index": framework.INDEX_LABEL, "index_offset": takes_part},
+        {"index": framework.INDEX_LABEL, "index_offset": int(takes_part)},
         additions={
             "env": (model.Env("K_MPI_JOB_ROLE", "worker"),),
             "resident": model.Resident(ssh=True, keeps_args=True),
@@ -147,11 +137,11 @@ def _worker(spec: Spec, replica: Replica) -> model.Role:
         },
         # The launcher's retry would find only the dead host (reference 7, D7).
         recovery={"serves": True, "comes_back": "always", "vital": False},
-        bounds=model.Bounds(quorum=least_workers(main, replica.replicas, slots, others=takes_part)),
+        bounds=model.Bounds(quorum=least),
     )
 
 
-def _launcher(spec: Spec, replica: Replica) -> model.Role:
+def _launcher(spec: Spec, replica: Replica, *, takes_part: bool) -> model.Role:
     policy = spec.fields.get("runPolicy", {})
     batch = model.BatchJob(policy.get("backoffLimit"), policy.get("activeDeadlineSeconds"))
     plain = spec.annotation(_LAUNCHER) == "pod"
@@ -162,10 +152,10 @@ def _launcher(spec: Spec, replica: Replica) -> model.Role:
     return _role(
         spec,
         replica,
-        {"pods": {framework.INDEX_LABEL: "0"} if _takes_part(spec) else {}},
+        {"pods": {framework.INDEX_LABEL: "0"} if takes_part else {}},
         members=(model.Member(),),
         additions={
-            "env": tuple(_variables(spec, replica)),
+            "env": tuple(_variables(spec, replica, takes_part=takes_part)),
             "volumes": (hosts.config_files(hosts.CONFIG.volume, *files),),
             "mounts": (hosts.CONFIG,),
             "reads_hosts": True,
@@ -177,9 +167,10 @@ def _launcher(spec: Spec, replica: Replica) -> model.Role:
     )
 
 
-def _variables(spec: Spec, launcher: Replica) -> Iterator[model.Env]:
+def _variables(spec: Spec, launcher: Replica, *, takes_part: bool) -> Iterator[model.Env]:
     """Yield the launcher's variables (reference 3.5), for Open MPI 5 under its names too (D1)."""
-    slots, implementation = str(hosts.slots_per_worker(spec.fields)), _implementation(spec)
+    slots = str(hosts.slots_per_worker(spec.fields))
+    implementation = spec.fields.get("mpiImplementation") or "OpenMPI"
     ssh = ssh_arguments(spec.source)
     yield model.Env("K_MPI_JOB_ROLE", "launcher")
     if implementation == "OpenMPI":
@@ -194,7 +185,7 @@ def _variables(spec: Spec, launcher: Replica) -> Iterator[model.Env]:
     else:
         yield model.Env("HYDRA_HOST_FILE", hosts.HOSTFILE)
         yield model.Env("HYDRA_LAUNCH_EXTRA_ARGS", ssh)
-    if not _takes_part(spec):
+    if not takes_part:
         yield from hosts.NO_GPUS
     if implementation == "OpenMPI":
         yield from hosts.unless_set(

@@ -56,7 +56,11 @@ def described(
     if policy == "mpi":
         name, others = NODE, int(training.launcher_is_node)
     role = next((role for role in roles if role.name == name), None)
-    count = _count(training, name)
+    number = [*(job["name"] for job in training.jobs), name].index(name)
+    path = (*JOB_SET, "replicatedJobs", number, "template", "spec", "parallelism")
+    stated = "numNodes" in training.stated
+    title = "spec.trainer.numNodes" if stated else "the numNodes of its runtime"
+    count = title, training.runtime.at(*path)
     if NNODES not in annotations_of(source):
         fixed = None
         if policy == "mpi":
@@ -67,8 +71,9 @@ def described(
             fixed = reason[0]
         if fixed is not None or role is None:
             return Described(roles, success, fixed)
-        role = structs.replace(role, bounds=Bounds(quorum=len(role.members), count=count))
-        return Described(_with(roles, role), success)
+        bounded = structs.replace(role, bounds=Bounds(quorum=len(role.members), count=count))
+        changed = tuple(bounded if other is role else other for other in roles)
+        return Described(changed, success)
     if limits is None:
         problem = annotation_value(source, NNODES, "like 2:4")
         return Described(roles, success, _FIXED, (problem,))
@@ -84,15 +89,16 @@ def described(
         quorum = least_workers(main, len(role.members), slots, others=others, stated=low)
     place = Origin(source, _ANNOTATION)
     bounds = Bounds(low, high, place, _LIMITS, quorum=quorum, count=count, others=others)
-    role = structs.replace(role, bounds=bounds)
+    bounded = structs.replace(role, bounds=bounds)
     problems: tuple[Diagnostic, ...] = ()
     if policy == "torch":
-        role = _meeting(role, training.subdomain)
-        problems = tuple(_misled(role, limits))
+        bounded = _meeting(bounded, training.subdomain)
+        problems = tuple(_misled(bounded, limits))
         # A node that joins when the others have finished has no peers.
         if {*success.roles} - {*awaited} == {role.name}:
             success = Success((role.name,), "any")
-    return Described(_with(roles, role), success, None, problems)
+    changed = tuple(bounded if other is role else other for other in roles)
+    return Described(changed, success, None, problems)
 
 
 def restarting_alone(training: Training, roles: Sequence[Role]) -> tuple[str, ...] | None:
@@ -125,15 +131,6 @@ def _impossible(
         why = f"the first Pod of {role.name} that succeeds would end the run (successPolicy Any)"
         return why, "name one Job in targetReplicatedJobs"
     return None
-
-
-def _count(training: Training, name: str | None) -> tuple[str, Origin]:
-    place = [*(job["name"] for job in training.jobs), name].index(name)
-    title = "the numNodes of its runtime"
-    if "numNodes" in training.stated:
-        title = "spec.trainer.numNodes"
-    path = (*JOB_SET, "replicatedJobs", place, "template", "spec", "parallelism")
-    return title, training.runtime.at(*path)
 
 
 def _meeting(role: Role, subdomain: str) -> Role:
@@ -193,7 +190,3 @@ def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
             continue
         where = f"--{flag.replace('_', '-')} of torchrun"
         yield not_compiled(place.locate(field), where, why, advice)
-
-
-def _with(roles: Sequence[Role], changed: Role) -> tuple[Role, ...]:
-    return tuple(changed if role.name == changed.name else role for role in roles)

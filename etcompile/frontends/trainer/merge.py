@@ -5,7 +5,7 @@ and the job's changes in its Pod templates. So Kubernetes' rules are checked aga
 templates, and the stored job needs no runtime. Each value still has the place where it was written.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,8 @@ _INDEX_VARIABLE = {
     "name": "JOB_COMPLETION_INDEX",
     "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}},
 }
+_REFERENCE: ValuePath = ("spec", "runtimeRef")
+"""The place of what follows from the policy of the runtime."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -72,27 +74,27 @@ class _Merge:
         if self._trained:
             leader = Traced(main_of(training.jobs[self._trained[0]]), training.runtime.source)
             self._main = with_resources(leader, training).value
-            self._node_variables = self._ours(policies.node_variables(training, self._main))
+            self._node_variables = [
+                Traced(entry, self._job, _REFERENCE)
+                for entry in policies.node_variables(training, self._main)
+            ]
 
     def jobs(self, before: Traced) -> Traced:
-        jobs = [self._replicated_job(place, job) for place, job in enumerate(before.items())]
+        jobs = []
+        for place, replicated in enumerate(before.items()):
+            # Trainer writes the number of Pods into the Jobs (reference 4, step 7).
+            count, path = self._counts[place]
+            source = self._job if path[:2] == ("spec", "trainer") else self._training.runtime.source
+            number = Traced(count, source, path)
+            changes = {"parallelism": number, "completions": number}
+            change = partial(Traced.with_changes, parts=changes)
+            job = replicated.changed(("template", "spec"), change)
+            for field in ("initContainers", "containers"):
+                if containers := job.at((*POD, field)):
+                    items = [self._container(place, field, part) for part in containers.items()]
+                    job = job.changed((*POD, field), partial(Traced.with_items, items=items))
+            jobs.append(job)
         return before.with_items(_with_claims(jobs, self._training))
-
-    def _replicated_job(self, place: int, replicated: Traced) -> Traced:
-        # Trainer writes the number of Pods into the Jobs (reference 4, step 7).
-        count, path = self._counts[place]
-        source = self._job if path[:2] == ("spec", "trainer") else self._training.runtime.source
-        number = Traced(count, source, path)
-        replicated = replicated.changed(
-            ("template", "spec"),
-            lambda spec: spec.with_changes({"parallelism": number, "completions": number}),
-        )
-        for field in ("initContainers", "containers"):
-            if containers := replicated.at((*POD, field)):
-                items = [self._container(place, field, part) for part in containers.items()]
-                change = partial(Traced.with_items, items=items)
-                replicated = replicated.changed((*POD, field), change)
-        return replicated
 
     def _container(self, place: int, field: str, container: Traced) -> Traced:
         replicated, name = self._training.jobs[place], container.value["name"]
@@ -119,13 +121,21 @@ class _Merge:
         training, name = self._training, self._training.jobs[place]["name"]
         takes, leads = place in self._trained, self._trained[:1] == [place]
         is_node = training.mpi is not None and name == NODE
+        settings = Traced(training.stated, self._job, ("spec", "trainer")).parts()
         if takes:
-            container = self._overridden(container)
+            # Image, command and arguments of the job (reference 4.1).
+            parts = container.parts()
+            for field in ("image", "command", "args"):
+                if training.stated.get(field):
+                    parts[field] = settings[field]
+                elif training.stated.get(field) is not None:
+                    parts.pop(field, None)  # an empty list removes the runtime's
+            container = container.with_fields(parts)
         elif is_node and training.stated.get("image"):
             # Nodes of MPI that run the launcher's image get the job's, too (defect T4).
             before = main_of(training.replicated_job(LAUNCHER)).get("image")
             if before == container.value.get("image"):
-                container = container.with_changes({"image": self._stated("image")})
+                container = container.with_changes({"image": settings["image"]})
         # If the launcher is a node, the nodes of MPI run the same processes.
         if takes or (is_node and training.launcher_is_node):
             container = with_resources(container, training)
@@ -147,24 +157,12 @@ class _Merge:
         elif training.policy == "mpi" and name == LAUNCHER:
             slots = training.slots(container.value)
             names = {entry["name"] for entry in container.value.get("env") or ()}
-            ours = self._ours(policies.launcher_variables(slots, ssh_arguments(self._job), names))
+            added = policies.launcher_variables(slots, ssh_arguments(self._job), names)
+            ours = [Traced(entry, self._job, _REFERENCE) for entry in added]
         stated = self._variables if leads else ()
         for more in (ours, stated) if training.policy in ("jax", "mpi") else (stated, ours):
             container = _with_variables(container, more)
         return container
-
-    def _overridden(self, container: Traced) -> Traced:
-        """Apply image, command and arguments of the job (reference 4.1)."""
-        parts = container.parts()
-        for field in ("image", "command", "args"):
-            if self._training.stated.get(field):
-                parts[field] = self._stated(field)
-            elif self._training.stated.get(field) is not None:
-                parts.pop(field, None)  # an empty list removes the runtime's
-        return container.with_fields(parts)
-
-    def _stated(self, field: str) -> Traced:
-        return Traced(self._training.stated[field], self._job, ("spec", "trainer", field))
 
     def _initialized(self, container: Traced, field: str) -> Traced:
         """Apply the source of data or model of the job (reference 4.1)."""
@@ -190,9 +188,6 @@ class _Merge:
             )
             for number, entry in enumerate(owner.get("env", ()))
         ]
-
-    def _ours(self, variables: Iterable[Mapping[str, Any]]) -> list[Traced]:
-        return [Traced(entry, self._job, ("spec", "runtimeRef")) for entry in variables]
 
 
 def _part(owner: Traced, field: str, default: Any) -> Traced:

@@ -6,6 +6,7 @@ list, and a merge would lose one of them. Overrides of older versions become pat
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
@@ -45,21 +46,25 @@ def patched(job: Source, runtime: Source) -> Source:
         patch = Traced(job.data, job).at((*_PATCHES, number, *_PATCHED))
         if patch is None:
             continue
+        changes: list[tuple[ValuePath, Traced]] = []
         if metadata := patch.part("metadata"):
-            value = _merged(value, _TEMPLATE, patch.with_fields({"metadata": metadata}))
+            changes.append((_TEMPLATE, patch.with_fields({"metadata": metadata})))
         entries = patch.at(("spec", "replicatedJobs"))
         for entry in entries.items() if entries else ():
             if template := entry.part("template"):
                 path = (*jobs, names.index(entry.value["name"]), "template")
-                value = _merged(value, path, template)
+                changes.append((path, template))
+        for path, changed in changes:
+            merge = partial(
+                merged,
+                patch=changed,
+                kind="TrainingRuntime",
+                at=path,
+                new_first=True,
+                directives=False,
+            )
+            value = value.changed(path, merge)
     return value
-
-
-def _merged(value: Traced, path: ValuePath, patch: Traced) -> Traced:
-    def change(part: Traced) -> Traced:
-        return merged(part, patch, "TrainingRuntime", path, new_first=True, directives=False)
-
-    return value.changed(path, change)
 
 
 def problems(job: Source, runtime: Source) -> list[Diagnostic]:
@@ -68,7 +73,7 @@ def problems(job: Source, runtime: Source) -> list[Diagnostic]:
         *_duplicates(Origin(job, ("spec",)), job.data["spec"], _KEYS_IN_PATCHES),
         *_duplicates(Origin(runtime, ("spec",)), runtime.data["spec"], _KEYS),
     ]
-    return twice or [*_misfits(job, runtime)]
+    return twice or [*_missing_targets(job, runtime)]
 
 
 def _duplicates(
@@ -93,7 +98,7 @@ def _duplicates(
         yield from _duplicates(origin.at(name), inner, tables)
 
 
-def _misfits(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+def _missing_targets(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     jobs = {
         replicated["name"]: value_at(replicated, POD)
         for replicated in value_at(runtime.data, (*JOB_SET, "replicatedJobs"))
@@ -109,7 +114,23 @@ def _misfits(job: Source, runtime: Source) -> Iterator[Diagnostic]:
                 at = origin.locate(place, "name")
                 yield not_compiled(at, where, why, "name one of these")
                 continue
-            yield from _of_pod(origin.at(place, *POD), mapping_at(entry, POD), jobs[entry["name"]])
+            for field in ("containers", "initContainers"):
+                known = [container["name"] for container in jobs[entry["name"]].get(field, ())]
+                kind = "init container" if field == "initContainers" else "container"
+                for index, container in enumerate(mapping_at(entry, POD).get(field, ())):
+                    name = container["name"]
+                    there = origin.at(place, *POD, field, index)
+                    if name not in known:
+                        # Trainer would add one without an image (defect T22).
+                        names = ", ".join(known) or "none"
+                        why = f"the template has no {kind} of this name: {names}"
+                        where = f"patch of {kind} '{name}'"
+                        yield not_compiled(there.locate("name"), where, why, "correct it")
+                    elif name in _OF_THE_JOB and container.get("env"):
+                        why = "only the TrainJob itself sets variables there"
+                        advice = "write them into spec.trainer.env or spec.initializer"
+                        where = f"env of {kind} '{name}' in a patch"
+                        yield not_compiled(there.locate("env"), where, why, advice)
 
 
 def notes(job: Source) -> Iterator[Diagnostic]:
@@ -120,27 +141,6 @@ def notes(job: Source) -> Iterator[Diagnostic]:
         if "time" in patch:
             reason = "it is a note of Trainer's own"
             yield from no_effect(job, (*_PATCHES, number, "time"), reason)
-
-
-def _of_pod(
-    origin: Origin, patch: Mapping[str, Any], pod: Mapping[str, Any]
-) -> Iterator[Diagnostic]:
-    for field in ("containers", "initContainers"):
-        known = {container["name"]: container for container in pod.get(field, ())}
-        kind = "init container" if field == "initContainers" else "container"
-        for number, container in enumerate(patch.get(field, ())):
-            name = container["name"]
-            there = origin.at(field, number)
-            if name not in known:
-                # Trainer would add one without an image (defect T22).
-                why = f"the template has no {kind} of this name: {', '.join(known) or 'none'}"
-                where = f"patch of {kind} '{name}'"
-                yield not_compiled(there.locate("name"), where, why, "correct it")
-            elif name in _OF_THE_JOB and container.get("env"):
-                why = "only the TrainJob itself sets variables there"
-                advice = "write them into spec.trainer.env or spec.initializer"
-                where = f"env of {kind} '{name}' in a patch"
-                yield not_compiled(there.locate("env"), where, why, advice)
 
 
 def _patches(job: Source) -> Sequence[Mapping[str, Any]]:

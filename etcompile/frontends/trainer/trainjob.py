@@ -89,7 +89,12 @@ def lower(source: Source) -> Lowered:
     name, job_set = training.name, training.job_set
     trainer = next((training.jobs[place]["name"] for place in training.trainers), None)
     parts = _parts(job_set, training.coordinator)
-    success = _success(job_set, parts)
+    # These Jobs decide that the run has succeeded (reference 7.5).
+    policy = job_set.get("successPolicy", {})
+    targets = policy.get("targetReplicatedJobs") or ()
+    deciding = [part.role for part in parts if not targets or part.replicated["name"] in targets]
+    any_of = policy.get("operator") == "Any" and len(deciding) > 1
+    success = model.Success(tuple(deciding), "any" if any_of else "all")
     awaited = {name for part in parts for name in part.waits_for("Complete")}
     awaited = {part.role for part in parts if part.replicated["name"] in awaited}
     roles: list[model.Role] = []
@@ -109,6 +114,11 @@ def lower(source: Source) -> Lowered:
         others = dict.fromkeys(name for names in waiting.values() for name in names)
         facts = {"waiting": ", ".join(waiting), "awaited": " and ".join(others)}
         notes.append(diagnose(codes.NEEDS_WATCHER, place, **facts))
+    # Finished Pods may go after the JobSet's time, or the longest of Jobs, unless one Job stays.
+    if (ttl := job_set.get("ttlSecondsAfterFinished")) is None:
+        specs = [replicated["template"]["spec"] for replicated in job_set["replicatedJobs"]]
+        ttls = [spec.get("ttlSecondsAfterFinished") for spec in specs]
+        ttl = None if None in ttls else max(ttls)
     max_restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
     apart = any(_JOB_KEY in role.labels.pods for role in gated)
     job = model.Job(
@@ -125,12 +135,26 @@ def lower(source: Source) -> Lowered:
             suspended=bool(data["spec"].get("suspend")),
             suspended_by=("spec", "suspend"),
             deadline=data["spec"].get(_DEADLINE),
-            ttl=_ttl(job_set),
+            ttl=None if ttl is None else int(ttl),
             together=annotations_of(source).get(TOGETHER) == "true",
         ),
         config_name=config_name(name),
         document={**clean_document(source, ANNOTATIONS), RUNTIME: data[RUNTIME]},
-        identity=_identity(training, gated, parts),
+        # No policies of the watcher, no sizes of elastic roles.
+        identity={
+            "kind": "TrainJob",
+            "name": name,
+            "subdomain": training.subdomain,
+            "jobs": [
+                {
+                    "name": role.naming.stem,
+                    **({} if role.bounds else {"nodes": len(role.members)}),
+                    "template": {"spec": role.template.spec},
+                    "dependsOn": part.replicated.get("dependsOn", []),
+                }
+                for part, role in zip(parts, gated, strict=True)
+            ],
+        },
         # Host names contain the Service's name, so they need no search domain.
         service=model.SharedService(training.subdomain, searched=False),
         host_lists=(*fields.pop("host_lists", ()), *lists),
@@ -193,27 +217,6 @@ def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
     return parts
 
 
-def _ttl(job_set: Mapping[str, Any]) -> int | None:
-    """Return the seconds after which finished Pods may go: the JobSet's, or the longest of Jobs.
-
-    None if one of the Jobs stays.
-    """
-    if (ttl := job_set.get("ttlSecondsAfterFinished")) is not None:
-        return int(ttl)
-    specs = [replicated["template"]["spec"] for replicated in job_set["replicatedJobs"]]
-    ttls = [spec.get("ttlSecondsAfterFinished") for spec in specs]
-    return None if None in ttls else max(ttls)
-
-
-def _success(job_set: Mapping[str, Any], parts: Sequence[_Part]) -> model.Success:
-    """Return which Jobs decide that the run has succeeded (reference 7.5)."""
-    policy = job_set.get("successPolicy", {})
-    targets = policy.get("targetReplicatedJobs") or ()
-    roles = [part.role for part in parts if not targets or part.replicated["name"] in targets]
-    any_of = policy.get("operator") == "Any" and len(roles) > 1
-    return model.Success(tuple(roles), "any" if any_of else "all")
-
-
 def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, list[Diagnostic]]:
     """Return the Pods of a Job of a JobSet, which is an Indexed one (reference 7.4)."""
     origin = training.runtime.at(*JOB_SET, "replicatedJobs", part.place, *POD[:-1])
@@ -239,7 +242,23 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
         # JobSet uses the number; that of a class is unknown, so use its name.
         named = str(pod_spec.get("priorityClassName") or "")[:63].rstrip("-.")
         priority = str(pod_spec.get("priority") or _SYSTEM.get(named, named) or 0)
-        pod_spec = _exclusive(pod_spec, topology, key, priority)
+        # The Pods share a domain with no other Job of the same priority. JobSet binds the first
+        # Pod, and lets the others follow it by a nodeSelector (reference 7.4). Here all Pods have
+        # the affinity of the first, with the same result.
+        this = {"key": _JOB_KEY, "operator": "In", "values": [key]}
+        same = {"key": _PRIORITY, "operator": "In", "values": [priority]}
+        others = [{"key": _JOB_KEY, "operator": "Exists"}, {**this, "operator": "NotIn"}, same]
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        affinity = dict(pod_spec.get("affinity", {}))
+        for field, expressions in (("podAffinity", [this]), ("podAntiAffinity", others)):
+            term = {
+                "labelSelector": {"matchExpressions": expressions},
+                "topologyKey": topology,
+                "namespaceSelector": {},
+            }
+            before = affinity.get(field, {})
+            affinity[field] = {**before, required: [*before.get(required, ()), term]}
+        pod_spec = {**pod_spec, "affinity": affinity}
         numbers = {**numbers, _JOB_KEY: key}
         exclusive, domain = {_PRIORITY: priority}, {TOPOLOGY: topology}
     noted = {
@@ -281,28 +300,6 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
     return role, [*problems, *template_notes(origin, template, restart_policy=restart)]
 
 
-def _exclusive(spec: Mapping[str, Any], topology: str, key: str, priority: str) -> dict[str, Any]:
-    """Return the spec of Pods that share a domain with no other Job of the same priority.
-
-    JobSet binds the first Pod, and lets the others follow it by a nodeSelector (reference 7.4).
-    Here all Pods have the affinity of the first, with the same result.
-    """
-    this = {"key": _JOB_KEY, "operator": "In", "values": [key]}
-    same = {"key": _PRIORITY, "operator": "In", "values": [priority]}
-    others = [{"key": _JOB_KEY, "operator": "Exists"}, {**this, "operator": "NotIn"}, same]
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    affinity = dict(spec.get("affinity", {}))
-    for field, expressions in (("podAffinity", [this]), ("podAntiAffinity", others)):
-        term = {
-            "labelSelector": {"matchExpressions": expressions},
-            "topologyKey": topology,
-            "namespaceSelector": {},
-        }
-        before = affinity.get(field, {})
-        affinity[field] = {**before, required: [*before.get(required, ()), term]}
-    return {**spec, "affinity": affinity}
-
-
 def _gated(
     parts: Sequence[_Part], roles: Sequence[model.Role], training: Training
 ) -> tuple[tuple[model.Role, ...], list[model.HostList]]:
@@ -341,26 +338,6 @@ def _gated(
         additions = structs.replace(role.additions, gate=gate)
         gated.append(structs.replace(role, additions=additions))
     return tuple(gated), lists
-
-
-def _identity(
-    training: Training, roles: Sequence[model.Role], parts: Sequence[_Part]
-) -> dict[str, Any]:
-    """Return what defines the job's Pods: no policies of the watcher, no sizes of elastic roles."""
-    return {
-        "kind": "TrainJob",
-        "name": training.name,
-        "subdomain": training.subdomain,
-        "jobs": [
-            {
-                "name": role.naming.stem,
-                **({} if role.bounds else {"nodes": len(role.members)}),
-                "template": {"spec": role.template.spec},
-                "dependsOn": part.replicated.get("dependsOn", []),
-            }
-            for part, role in zip(parts, roles, strict=True)
-        ],
-    }
 
 
 KINDS = (

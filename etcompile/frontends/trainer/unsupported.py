@@ -102,8 +102,7 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
         *_injection(training),
         *_initializers(training),
         *_success(training),
-        *_mpi(training),
-        *_torchtune(training),
+        *_frameworks(training),
     ]
 
 
@@ -112,28 +111,34 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
 
 def notes(job: Source, runtime: Source) -> list[Diagnostic]:
     training = Training(job, Origin(runtime))
-    idle = (*_idle_fields(training), *_idle_parts_of_jobs(training))
-    return [*_old(training), *_trainer(training), *idle]
-
-
-def _old(training: Training) -> Iterator[Diagnostic]:
-    """Report a deprecated runtime (reference 3), and fields of Trainer 2.0 and 2.1."""
-    job, runtime = training.source, training.runtime.source
+    problems: list[Diagnostic] = []
     metadata = runtime.data["metadata"]
+    # A deprecated runtime (reference 3).
     if (metadata.get("labels") or {}).get("trainer.kubeflow.org/support") == "deprecated":
         facts = {"kind": runtime.data["kind"], "name": metadata["name"]}
         place = job.locate(("spec", "runtimeRef", "name"))
-        yield diagnose(codes.DEPRECATED_RUNTIME, place, **facts)
+        problems.append(diagnose(codes.DEPRECATED_RUNTIME, place, **facts))
+    # Fields of Trainer 2.0 and 2.1.
     if "numProcPerNode" in (training.ml_policy.get("torch") or {}):
         advice = "write a number into spec.trainer.numProcPerNode of each TrainJob; auto needs none"
-        place = runtime.locate(("spec", "mlPolicy", "torch", "numProcPerNode"), key=True)
-        field = "spec.mlPolicy.torch.numProcPerNode"
-        yield diagnose(codes.FORMER_TRAINER, place, field=field, advice=advice)
+        path: ValuePath = ("spec", "mlPolicy", "torch", "numProcPerNode")
+        place = runtime.locate(path, key=True)
+        problems.append(diagnose(codes.FORMER_TRAINER, place, field=dotted(path), advice=advice))
     if isinstance(training.stated.get("numProcPerNode"), str):
-        advice = "leave it out, or write a number"
-        place = job.locate(("spec", "trainer", "numProcPerNode"), key=True)
-        field = "spec.trainer.numProcPerNode"
-        yield diagnose(codes.FORMER_TRAINER, place, field=field, advice=advice)
+        advice, path = "leave it out, or write a number", ("spec", "trainer", "numProcPerNode")
+        place = job.locate(path, key=True)
+        problems.append(diagnose(codes.FORMER_TRAINER, place, field=dotted(path), advice=advice))
+    # MPI finds its nodes by the name of their Job, which needs no label to count (reference 5.6).
+    is_counted = training.mpi is not None and training.replicated_job(NODE) is not None
+    read = {"numNodes", "numProcPerNode"} if is_counted else set()
+    unread = [field for field in training.stated if field not in read]
+    if unread and not training.trainers:
+        why = f"no Job of the runtime has the label {STEP}: {TRAINER}, and Trainer ignores it"
+        advice = "give the template of one of its replicatedJobs that label"
+        place = job.locate(("spec", "trainer", *unread[:1]), key=True)
+        where = ", ".join(f"spec.trainer.{field}" for field in unread)
+        problems.append(unused(place, where, why, advice))
+    return [*problems, *_idle_fields(training)]
 
 
 def _idle_fields(training: Training) -> Iterator[Diagnostic]:
@@ -162,9 +167,6 @@ def _idle_fields(training: Training) -> Iterator[Diagnostic]:
             reason = "no claim is deleted with its job, because it holds data"
             advice = "delete the claim by its name when its data is not needed any more"
             yield unused(runtime.locate(path), "retentionPolicy.whenDeleted", reason, advice)
-
-
-def _idle_parts_of_jobs(training: Training) -> Iterator[Diagnostic]:
     for place, ((count, path), replicated) in enumerate(
         zip(training.counts, training.jobs, strict=True)
     ):
@@ -225,58 +227,53 @@ def _of_runtime(training: Training) -> Iterator[Diagnostic]:
         if name not in names:
             why = f"the runtime has no replicatedJob '{name}', only {', '.join(names)}"
             yield not_compiled(runtime.locate(*path), where, why, "name one of these")
-    for number in range(len(jobs)):
-        yield from _of_replicated_job(training, number)
-        yield from _depends_on(training, number)
-
-
-def _of_replicated_job(training: Training, number: int) -> Iterator[Diagnostic]:
-    replicated, origin = training.jobs[number], training.runtime.at(*_JOBS, number)
-    step = step_of(replicated)
-    needed = MAIN if step == TRAINER else step if step in INITIALIZERS.values() else None
-    if needed and (replicated.get("replicas") or 1) != 1:
-        where, why = f"replicas of '{replicated['name']}'", f"what is labelled as {step} is one Job"
-        yield not_compiled(origin.locate("replicas"), where, why, "write 1")
-    for field, why in _OF_JOB_SPEC.items():
-        if replicated["template"]["spec"].get(field) is not None:
-            place = origin.locate("template", "spec", field, key=True)
-            yield not_compiled(place, f"{field} of the Job", why, "remove it")
-    pod, at = value_at(replicated, POD), origin.at(*POD)
-    if needed and all(container["name"] != needed for container in pod["containers"]):
-        yield no_such_container(at.locate("containers"), "TrainJob", needed, pod["containers"])
-    if (restart := pod.get("restartPolicy")) not in (None, "OnFailure", "Never"):
-        why, where = "Pods of a Job have OnFailure or Never", f"restartPolicy {restart}"
-        yield not_compiled(at.locate("restartPolicy"), where, why, "write OnFailure")
-
-
-def _depends_on(training: Training, number: int) -> Iterator[Diagnostic]:
-    """Check dependsOn as JobSet's webhook does (reference 7.1), and for what a gate cannot do."""
-    entries = training.jobs[number].get("dependsOn", ())
-    origin = training.runtime.at(*_JOBS, number, "dependsOn")
-    before = [replicated["name"] for replicated in training.jobs[:number]]
-    if len(entries) > _MOST_AWAITED:
-        why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
-        yield not_compiled(origin.locate(key=True), "dependsOn", why, "name fewer")
-    for index, entry in enumerate(entries):
-        if entry["name"] not in before:
-            known = f"only for {', '.join(before)}" if before else "and this is the first one"
-            why = f"a Job waits only for ones in front of it, {known}"
-            where = f"dependsOn '{entry['name']}'"
-            yield not_compiled(origin.locate(index, "name"), where, why, "change their order")
-    # A gate tries one port of all hosts that it waits for.
-    awaited = {entry["name"] for entry in entries if entry["status"] == "Ready"}
-    ports = {
-        "ssh"
-        if training.mpi is not None and other["name"] == NODE
-        else ready_port(value_at(other, POD))
-        for other in training.jobs
-        if other["name"] in awaited
-    }
-    if len(ports) > 1:
-        texts = " and ".join(sorted("none" if port is None else str(port) for port in ports))
-        why = f"the Jobs that are waited for until they are Ready answer on other ports: {texts}"
-        advice = "give their readiness probes one port"
-        yield not_compiled(origin.locate(key=True), "dependsOn", why, advice)
+    for number, replicated in enumerate(jobs):
+        origin = runtime.at(*_JOBS, number)
+        step = step_of(replicated)
+        needed = MAIN if step == TRAINER else step if step in INITIALIZERS.values() else None
+        if needed and (replicated.get("replicas") or 1) != 1:
+            where = f"replicas of '{replicated['name']}'"
+            why = f"what is labelled as {step} is one Job"
+            yield not_compiled(origin.locate("replicas"), where, why, "write 1")
+        for field, why in _OF_JOB_SPEC.items():
+            if replicated["template"]["spec"].get(field) is not None:
+                place = origin.locate("template", "spec", field, key=True)
+                yield not_compiled(place, f"{field} of the Job", why, "remove it")
+        pod, at = value_at(replicated, POD), origin.at(*POD)
+        if needed and all(container["name"] != needed for container in pod["containers"]):
+            yield no_such_container(at.locate("containers"), "TrainJob", needed, pod["containers"])
+        if (restart := pod.get("restartPolicy")) not in (None, "OnFailure", "Never"):
+            why, where = "Pods of a Job have OnFailure or Never", f"restartPolicy {restart}"
+            yield not_compiled(at.locate("restartPolicy"), where, why, "write OnFailure")
+        # Check dependsOn as JobSet's webhook does (reference 7.1), and for what a gate cannot do.
+        entries = replicated.get("dependsOn", ())
+        origin = origin.at("dependsOn")
+        before = names[:number]
+        if len(entries) > _MOST_AWAITED:
+            why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
+            yield not_compiled(origin.locate(key=True), "dependsOn", why, "name fewer")
+        for index, entry in enumerate(entries):
+            if entry["name"] not in before:
+                known = f"only for {', '.join(before)}" if before else "and this is the first one"
+                why = f"a Job waits only for ones in front of it, {known}"
+                where = f"dependsOn '{entry['name']}'"
+                yield not_compiled(origin.locate(index, "name"), where, why, "change their order")
+        # A gate tries one port of all hosts that it waits for.
+        awaited = {entry["name"] for entry in entries if entry["status"] == "Ready"}
+        ports = {
+            "ssh"
+            if training.mpi is not None and other["name"] == NODE
+            else ready_port(value_at(other, POD))
+            for other in training.jobs
+            if other["name"] in awaited
+        }
+        if len(ports) > 1:
+            texts = " and ".join(sorted("none" if port is None else str(port) for port in ports))
+            why = (
+                f"the Jobs that are waited for until they are Ready answer on other ports: {texts}"
+            )
+            advice = "give their readiness probes one port"
+            yield not_compiled(origin.locate(key=True), "dependsOn", why, advice)
 
 
 def _claims(training: Training) -> Iterator[Diagnostic]:
@@ -380,23 +377,6 @@ def _shared_volumes(training: Training, replicated: Mapping[str, Any]) -> Iterat
     return (shared[name] for name in mounted_volumes(pod) if name in shared)
 
 
-def _trainer(training: Training) -> Iterator[Diagnostic]:
-    """Report `spec.trainer` if no Job of the runtime is labelled as the trainer.
-
-    MPI finds its nodes by the name of their Job, and needs no label to count them (reference 5.6).
-    """
-    if training.trainers:
-        return
-    is_counted = training.mpi is not None and training.replicated_job(NODE) is not None
-    read = {"numNodes", "numProcPerNode"} if is_counted else set()
-    if unread := [field for field in training.stated if field not in read]:
-        why = f"no Job of the runtime has the label {STEP}: {TRAINER}, and Trainer ignores it"
-        advice = "give the template of one of its replicatedJobs that label"
-        place = training.source.locate(("spec", "trainer", *unread[:1]), key=True)
-        where = ", ".join(f"spec.trainer.{field}" for field in unread)
-        yield unused(place, where, why, advice)
-
-
 def _success(training: Training) -> Iterator[Diagnostic]:
     """Report a run that ends with any of several Jobs, some of which have several Pods."""
     policy = training.job_set.get("successPolicy", {})
@@ -418,7 +398,7 @@ def _success(training: Training) -> Iterator[Diagnostic]:
             yield not_compiled(place, "successPolicy.operator Any", why, advice)
 
 
-def _mpi(training: Training) -> Iterator[Diagnostic]:
+def _frameworks(training: Training) -> Iterator[Diagnostic]:
     origin, mpi = Origin(training.source, ("spec", "trainer")), training.mpi
     processes = training.stated.get("numProcPerNode")
     if mpi is not None and isinstance(processes, str):
@@ -439,14 +419,11 @@ def _mpi(training: Training) -> Iterator[Diagnostic]:
             place = origin.locate("env", number, "name")
             why = "the runtime's policy sets it, and Trainer refuses another value"
             yield not_compiled(place, f"variable {entry['name']}", why, "remove it")
-
-
-def _torchtune(training: Training) -> Iterator[Diagnostic]:
-    if not training.is_torchtune or not training.trainers:
-        return
-    if container := main_of(training.jobs[training.trainers[0]]):
-        container = with_resources(Traced(container, training.source), training).value
-        for field, why in torchtune.problems(training, container):
-            place = training.source.locate(("spec", "trainer", field))
-            advice = "write the whole command to decide yourself"
-            yield not_compiled(place, f"{field} of tune run", why, advice)
+    if training.is_torchtune and training.trainers:
+        container = main_of(training.jobs[training.trainers[0]])
+        if container:
+            container = with_resources(Traced(container, training.source), training).value
+            for field, why in torchtune.problems(training, container):
+                advice = "write the whole command to decide yourself"
+                where = f"{field} of tune run"
+                yield not_compiled(origin.locate(field), where, why, advice)

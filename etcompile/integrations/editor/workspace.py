@@ -46,7 +46,7 @@ class Workspace(Struct):
 
     def is_ours(self, path: str) -> bool:
         """Return True if a file has a document of a compiled kind, or of one of its groups."""
-        groups = {k.api_version.partition("/")[0] for k in frontends.kinds()}
+        groups = {kind.group for kind in frontends.kinds()}
         groups.add(RUNTIME_VERSION.partition("/")[0])
         versions = (match[1] or match[2] for match in _OURS.finditer(self.text(path)))
         return any(version.partition("/")[0] in groups for version in versions)

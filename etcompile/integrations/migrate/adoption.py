@@ -116,7 +116,8 @@ def seamless(outcomes: Iterable[Fate]) -> bool:
 
 
 def _matched(desired: Object, live: Object, owner: Document) -> Fate:
-    others = [other for other in _owners(live) if _who(other) != (owner.kind, owner.name)]
+    holders = live["metadata"].get("ownerReferences") or ()
+    others = [other for other in holders if _who(other) != (owner.kind, owner.name)]
     about = {key: field for key, field in live["metadata"].items() if key != "ownerReferences"}
     about |= {"ownerReferences": others} if others else {}
     orphaned = {**live, "metadata": about}
@@ -152,7 +153,8 @@ def owned(values: Sequence[Object], kind: str, name: str) -> Iterator[Object]:
     while has_grown:
         has_grown = False
         for place, value in enumerate(values):
-            if place not in places and any(_who(holder) in owners for holder in _owners(value)):
+            holders = value["metadata"].get("ownerReferences") or ()
+            if place not in places and any(_who(holder) in owners for holder in holders):
                 places.add(place)
                 owners.add((value["kind"], str(value["metadata"].get("name") or "")))
                 has_grown = True
@@ -162,8 +164,3 @@ def owned(values: Sequence[Object], kind: str, name: str) -> Iterator[Object]:
 
 def _who(reference: Mapping[str, Any]) -> tuple[str, str]:
     return str(reference.get("kind")), str(reference.get("name"))
-
-
-def _owners(value: Object) -> Sequence[Mapping[str, Any]]:
-    owners: Sequence[Mapping[str, Any]] = value["metadata"].get("ownerReferences") or ()
-    return owners

@@ -6,7 +6,7 @@ copied, says why it is needed, and warns of restarts before anything is done.
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -88,7 +88,7 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     now = _state(handover.live, job)
     goes_on = now == "running" and seamless(fates)
     is_replaced = operator is not None and operator.generates_names
-    group, _, version = (handover.live.api_version or job.api_version).partition("/")
+    api_group, _, version = (handover.live.api_version or job.api_version).partition("/")
     files = " ".join(handover.files)
     arguments = f"{files} --overlay overlay.yaml" if overlay else files
     adopts = any(fate.outcome in ("same", "any time", "at the end") for fate in fates)
@@ -99,6 +99,17 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     if job.credentials is not None:
         preserved = (fate.ref.name for fate in fates if fate.outcome == "kept")
         secret = next(preserved, job.credentials.secret)
+    meanings = _MEANING if now == "running" else _AFTERWARDS
+    in_order = sorted(fates, key=lambda f: (_ORDER.index(f.outcome), f.ref.kind, f.why))
+    table = []
+    for (kind, outcome, why), group in itertools.groupby(
+        in_order, key=lambda f: (f.ref.kind, f.outcome, f.why)
+    ):
+        names = [fate.ref.name for fate in group]
+        shown = ", ".join(names)
+        if len(names) > 4:
+            shown = f"{names[0]} ... {names[-1]} ({len(names)})"
+        table.append({"kind": kind, "names": shown, "meaning": meanings[outcome], "why": why})
     step_of_deploy = 3 if is_replaced or goes_on else 5 if now == "running" else 4
     return {
         **structs.asdict(handover),
@@ -110,7 +121,7 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "number": itertools.count(1).__next__,
         "tracker": tracker,
         "keeping": next((v for k, v in _KEEPING.items() if (tracker or "").startswith(k)), _MARK),
-        "table": _table(fates, now),
+        "table": table,
         "nothing_compared": all(fate.outcome in ("new", "kept", "left over") for fate in fates),
         "files": files,
         "overlay": overlay,
@@ -118,7 +129,7 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "apply_arguments": f"{arguments} --adopt --take-ownership '*'" if adopts else arguments,
         "adopts": adopts,
         "kubectl": f"kubectl -n {job.namespace}" if job.namespace else "kubectl",
-        "resource": f"{job.kind.lower()}.{version}.{group}/{job.name}",
+        "resource": f"{job.kind.lower()}.{version}.{api_group}/{job.name}",
         "selector": ",".join(f"{key}={value}" for key, value in job.selector.items()),
         "skips_deleted": operator and operator.skips_deleted,
         "scale_operator": operator
@@ -160,19 +171,6 @@ def _state(document: Document, job: Job) -> State:
     if phase == "Suspended" or job.run.suspended or (not phase and "Suspended" in true):
         return "suspended"
     return "running" if status else "pending"
-
-
-def _table(fates: Sequence[Fate], now: State) -> Iterator[dict[str, str]]:
-    meanings = _MEANING if now == "running" else _AFTERWARDS
-    in_order = sorted(fates, key=lambda f: (_ORDER.index(f.outcome), f.ref.kind, f.why))
-    for (kind, outcome, why), group in itertools.groupby(
-        in_order, key=lambda f: (f.ref.kind, f.outcome, f.why)
-    ):
-        names = [fate.ref.name for fate in group]
-        shown = ", ".join(names)
-        if len(names) > 4:
-            shown = f"{names[0]} ... {names[-1]} ({len(names)})"
-        yield {"kind": kind, "names": shown, "meaning": meanings[outcome], "why": why}
 
 
 def _named(fate: Fate) -> str:

@@ -172,7 +172,13 @@ def _files(
     others: Sequence[Mapping[str, Any]],
     options: Options,
 ) -> Migrated:
-    names = _names(handovers)
+    plain = [handover.job.name for handover in handovers]
+    names = []
+    for handover in handovers:
+        name = handover.job.name
+        if plain.count(name) > 1:
+            name = f"{handover.job.kind.lower()}-{handover.job.namespace or 'default'}-{name}"
+        names.append(f"{name}.yaml" if f"{name}.yaml" != OVERLAY else f"{name}-job.yaml")
     runtimes: dict[str, Document] = {}
     for name, handover in zip(names, handovers, strict=True):
         runtime = handover.runtime
@@ -205,18 +211,6 @@ def _files(
         files[OVERLAY] = _OVERLAY_HEAD + to_yaml(overlay)
     files[HANDOVER] = instructions(complete, overlay=overlay is not None)
     return Migrated(files, compilation.diagnostics)
-
-
-def _names(handovers: Sequence[Handover]) -> list[str]:
-    """Name each job's file after the job, with its kind and namespace if two jobs share a name."""
-    plain = [handover.job.name for handover in handovers]
-    names = []
-    for handover in handovers:
-        name = handover.job.name
-        if plain.count(name) > 1:
-            name = f"{handover.job.kind.lower()}-{handover.job.namespace or 'default'}-{name}"
-        names.append(f"{name}.yaml" if f"{name}.yaml" != OVERLAY else f"{name}-job.yaml")
-    return names
 
 
 def written(folder: Path, files: Mapping[str, str]) -> list[Diagnostic]:

@@ -122,13 +122,32 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
     before = compile([document], options)
     if not before.ok:
         return Migrated({}, before.diagnostics)
-    job = _operator_job(document)
-    spec = job.first["template"]["spec"]
-    for at, container in containers_of(spec):
+    framework, policy = _POLICIES[kind]
+    spec = document.data["spec"]
+    types = {name.capitalize(): name for name in spec[framework.types]}
+    replicas = {
+        types[role]: spec[framework.types][types[role]]
+        for role in ("Master", "Worker")
+        if role in types
+    }
+    first = next(iter(replicas.values()))
+    job = _OperatorJob(
+        document=document,
+        name=str(document.name),
+        framework=framework,
+        policy=policy,
+        spec=spec,
+        replicas=replicas,
+        first=first,
+        restart=str(first.get("restartPolicy") or framework.restart),
+        processes=str(spec.get("nprocPerNode") or "auto"),
+        annotations=document.data["metadata"].get("annotations") or {},
+    )
+    for at, container in containers_of(first["template"]["spec"]):
         if container["name"] == MAIN:
-            path = ("spec", job.framework.types, next(iter(job.replicas)), "template", "spec")
+            path = ("spec", framework.types, next(iter(replicas)), "template", "spec")
             reason = f"Trainer wants the name '{MAIN}' for the container that trains"
-            reason += f", which is '{job.framework.container}' here: rename the other one"
+            reason += f", which is '{framework.container}' here: rename the other one"
             return Migrated({}, (_refusal(document, (*path, *at, "name"), reason),))
     diagnostics = [*_losses(job)]
     train_job, runtime = _converted(job)
@@ -173,7 +192,38 @@ def _lost(
 
 
 def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
-    yield from _lost_of_job(job)
+    for name in job.annotations:
+        if _is_foreign(name):
+            yield _lost(
+                job,
+                ("metadata", "annotations", name),
+                "it has no meaning for a TrainJob",
+                "docs/annotations.md has those of TrainJobs",
+                name=f"annotation {name}",
+            )
+    policy = job.spec.get("runPolicy") or {}
+    if policy.get("cleanPodPolicy") not in (None, "Running"):
+        yield _lost(
+            job,
+            ("spec", "runPolicy", "cleanPodPolicy"),
+            "JobSet deletes what still runs at the end and leaves what has ended",
+            "remove it",
+        )
+    for field in policy.get("schedulingPolicy") or {}:
+        yield _lost(
+            job,
+            ("spec", "runPolicy", "schedulingPolicy", field),
+            "Trainer makes a PodGroup by podGroupPolicy of the runtime, of all Pods",
+            "write podGroupPolicy into NAME-runtime.yaml, or pass --gang to etcompile",
+        )
+    for field in job.spec.get("elasticPolicy") or {}:
+        yield _lost(
+            job,
+            ("spec", "elasticPolicy", field),
+            "Trainer starts a number of nodes that stays, with a static rendezvous",
+            "set numNodes in NAME.yaml to the number that you want; where etcompile compiles"
+            f" it, {NNODES} says how many there may be",
+        )
     first, types = job.first, job.framework.types
     containers = first["template"]["spec"]["containers"]
     for container in containers:
@@ -217,63 +267,23 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
                         name=f"env {entry['name']}",
                     )
     if len(job.replicas) == 2:
-        yield from _lost_of_workers(job)
-
-
-def _lost_of_job(job: _OperatorJob) -> Iterator[Diagnostic]:
-    for name in job.annotations:
-        if _is_foreign(name):
-            yield _lost(
-                job,
-                ("metadata", "annotations", name),
-                "it has no meaning for a TrainJob",
-                "docs/annotations.md has those of TrainJobs",
-                name=f"annotation {name}",
-            )
-    policy = job.spec.get("runPolicy") or {}
-    if policy.get("cleanPodPolicy") not in (None, "Running"):
+        (master, first), (worker, second) = job.replicas.items()
+        at = ("spec", types, worker)
         yield _lost(
             job,
-            ("spec", "runPolicy", "cleanPodPolicy"),
-            "JobSet deletes what still runs at the end and leaves what has ended",
-            "remove it",
+            ("spec", types, master),
+            "the run has succeeded when all nodes have, not when the master has",
+            "end the workers, too, when the master is done",
+            name="the master's success",
         )
-    for field in policy.get("schedulingPolicy") or {}:
-        yield _lost(
-            job,
-            ("spec", "runPolicy", "schedulingPolicy", field),
-            "Trainer makes a PodGroup by podGroupPolicy of the runtime, of all Pods",
-            "write podGroupPolicy into NAME-runtime.yaml, or pass --gang to etcompile",
-        )
-    for field in job.spec.get("elasticPolicy") or {}:
-        yield _lost(
-            job,
-            ("spec", "elasticPolicy", field),
-            "Trainer starts a number of nodes that stays, with a static rendezvous",
-            "set numNodes in NAME.yaml to the number that you want; where etcompile compiles"
-            f" it, {NNODES} says how many there may be",
-        )
-
-
-def _lost_of_workers(job: _OperatorJob) -> Iterator[Diagnostic]:
-    """Report differences between master and workers: Trainer has one template for all."""
-    (master, first), (worker, second) = job.replicas.items()
-    at: ValuePath = ("spec", job.framework.types, worker)
-    yield _lost(
-        job,
-        ("spec", job.framework.types, master),
-        "the run has succeeded when all nodes have, not when the master has",
-        "end the workers, too, when the master is done",
-        name="the master's success",
-    )
-    if job.restart != (second.get("restartPolicy") or job.framework.restart):
-        reason = f"all nodes have the master's, {job.restart}"
-        yield _lost(job, (*at, "restartPolicy"), reason, "give both the same")
-    for path in _differences(first["template"], second["template"]):
-        where = (*at, "template", *path)
-        reason = "all nodes get the master's template"
-        place = job.document.locate(where)
-        yield diagnose(codes.DIFFERENT_NODES, place, where=dotted(where), reason=reason)
+        if job.restart != (second.get("restartPolicy") or job.framework.restart):
+            reason = f"all nodes have the master's, {job.restart}"
+            yield _lost(job, (*at, "restartPolicy"), reason, "give both the same")
+        for path in _differences(first["template"], second["template"]):
+            where = (*at, "template", *path)
+            reason = "all nodes get the master's template"
+            place = job.document.locate(where)
+            yield diagnose(codes.DIFFERENT_NODES, place, where=dotted(where), reason=reason)
 
 
 def _differences(one: Any, other: Any, path: ValuePath = ()) -> Iterator[ValuePath]:
@@ -289,30 +299,6 @@ def _differences(one: Any, other: Any, path: ValuePath = ()) -> Iterator[ValuePa
 
 
 # The objects -------------------------------------------------------------------------------------
-
-
-def _operator_job(document: Document) -> _OperatorJob:
-    framework, policy = _POLICIES[str(document.kind)]
-    spec = document.data["spec"]
-    types = {name.capitalize(): name for name in spec[framework.types]}
-    replicas = {
-        types[role]: spec[framework.types][types[role]]
-        for role in ("Master", "Worker")
-        if role in types
-    }
-    first = next(iter(replicas.values()))
-    return _OperatorJob(
-        document=document,
-        name=str(document.name),
-        framework=framework,
-        policy=policy,
-        spec=spec,
-        replicas=replicas,
-        first=first,
-        restart=str(first.get("restartPolicy") or framework.restart),
-        processes=str(spec.get("nprocPerNode") or "auto"),
-        annotations=document.data["metadata"].get("annotations") or {},
-    )
 
 
 def _is_foreign(annotation: str) -> bool:
@@ -350,21 +336,6 @@ def _converted(job: _OperatorJob) -> tuple[dict[str, Any], dict[str, Any]]:
     if limit is None:
         # With ExitCode some failures end the job: restart as often as a Job does by default.
         limit = {"Never": 0, "ExitCode": _OF_A_JOB}.get(job.restart, _FOR_EVER)
-    pods = {"backoffLimit": limit, "template": _pod_template(job, nodes)}
-    part = {"name": MAIN, "template": {"metadata": _TRAINER, "spec": pods}}
-    job_set: dict[str, Any] = {"replicatedJobs": [part]}
-    if (ttl := run_policy.get("ttlSecondsAfterFinished")) is not None:
-        job_set["ttlSecondsAfterFinished"] = ttl
-    runtime = {
-        "apiVersion": RUNTIME_VERSION,
-        "kind": RUNTIME_KINDS[0],
-        "metadata": metadata,
-        "spec": {"mlPolicy": {job.policy: {}}, "template": {"spec": job_set}},
-    }
-    return train_job, runtime
-
-
-def _pod_template(job: _OperatorJob, nodes: int) -> dict[str, Any]:
     template = job.first["template"]
     ours = [*_variables(job, nodes)]
     containers = []
@@ -380,10 +351,21 @@ def _pod_template(job: _OperatorJob, nodes: int) -> dict[str, Any]:
             changes = {"name": MAIN, "env": merged_variables(free, added)}
         containers.append(_with_named_ports({**container, **changes}))
     restart = "OnFailure" if job.restart in ("OnFailure", "Always") else "Never"
-    spec = {**template["spec"], "restartPolicy": restart, "containers": containers}
-    if inits := spec.get("initContainers"):
-        spec["initContainers"] = [*map(_with_named_ports, inits)]
-    return {**template, "spec": spec}
+    pod_spec = {**template["spec"], "restartPolicy": restart, "containers": containers}
+    if inits := pod_spec.get("initContainers"):
+        pod_spec["initContainers"] = [*map(_with_named_ports, inits)]
+    pods = {"backoffLimit": limit, "template": {**template, "spec": pod_spec}}
+    part = {"name": MAIN, "template": {"metadata": _TRAINER, "spec": pods}}
+    job_set: dict[str, Any] = {"replicatedJobs": [part]}
+    if (ttl := run_policy.get("ttlSecondsAfterFinished")) is not None:
+        job_set["ttlSecondsAfterFinished"] = ttl
+    runtime = {
+        "apiVersion": RUNTIME_VERSION,
+        "kind": RUNTIME_KINDS[0],
+        "metadata": metadata,
+        "spec": {"mlPolicy": {job.policy: {}}, "template": {"spec": job_set}},
+    }
+    return train_job, runtime
 
 
 def _with_named_ports(container: Mapping[str, Any]) -> Mapping[str, Any]:
