@@ -87,6 +87,9 @@ class Kind(Struct, frozen=True):
         prepare: Move fields of older or other tools to where the kind reads them; None if there
             are none. The document need not be valid.
         exit_codes: Its restartPolicy may be ExitCode (reference/training-operator.md 2.4).
+        refers_by: The field that names another document, such as the job of a scale intent.
+        refers_to: The kinds of that document; any known one if empty.
+        definition: The row of the Training Operator's kinds, if it is one of these.
     """
 
     api_version: str
@@ -106,6 +109,9 @@ class Kind(Struct, frozen=True):
     managed_by: ValuePath = MANAGED_BY
     prepare: Callable[[Source], Prepared | None] = lambda _: None
     exit_codes: bool = False
+    refers_by: ValuePath = ()
+    refers_to: tuple[str, ...] = ()
+    definition: Struct | None = None
 
     @property
     def group(self) -> str:

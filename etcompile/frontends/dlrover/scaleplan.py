@@ -127,5 +127,7 @@ KINDS = (
         "DLRover: changes the replicas of an ElasticJob",
         pod_counts=(("spec", "replicaResourceSpecs", "*", "replicas"),),
         annotations=OF_INTENTS,
+        refers_by=("spec", "ownerJob"),
+        refers_to=("ElasticJob",),
     ),
 )

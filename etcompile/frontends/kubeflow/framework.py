@@ -52,6 +52,8 @@ class Framework(Struct, frozen=True):
         keeps_finalizers: Its Pods get their template's finalizers.
         gangs: What its operator does when it creates a gang.
         policy: The fields of `runPolicy` that `spec` does not have.
+        trainer: Kubeflow Trainer's policy for it; empty if it has none.
+        without_trainer: Why a job cannot become a TrainJob, if there is no policy.
     """
 
     kind: str
@@ -75,6 +77,8 @@ class Framework(Struct, frozen=True):
     restarts: Mapping[str, str] = field(default_factory=dict)
     volumes: tuple[str, ...] = ()
     policy: frozenset[str] = FIELDS
+    trainer: str = ""
+    without_trainer: str = ""
 
 
 class Replica(Struct, frozen=True):
@@ -161,6 +165,7 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
         managers=framework.managers,
         prepare=lambda source: with_policy(source, framework.policy, framework.run_by.name),
         exit_codes=framework.api_version == API_VERSION,
+        definition=framework,
     )
 
 

@@ -15,6 +15,7 @@ FRAMEWORK = Framework(
     container="jax",
     port=Port("jaxjob-port", 6666),
     restart="Never",
+    trainer="jax",
 )
 
 

@@ -30,6 +30,8 @@ FRAMEWORK = Framework(
     annotations=GATED,
     volumes=(hosts.CONFIG.volume, _KUBECTL.volume),
     policy=FIELDS - {"cleanPodPolicy"},
+    without_trainer="Trainer starts its launcher with other keys, hosts and ranks: write it by"
+    " hand",
 )
 
 _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}

@@ -27,6 +27,7 @@ FRAMEWORK = Framework(
     restart="Never",
     any_case=_TRAINING,
     policy=FIELDS - {"managedBy"},
+    without_trainer="Trainer has no policy for MXNet, whose nodes have roles",
 )
 
 

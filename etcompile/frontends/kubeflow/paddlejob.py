@@ -18,6 +18,7 @@ FRAMEWORK = Framework(
     container="paddle",
     port=Port("master", 36543),
     restart="OnFailure",
+    without_trainer="Trainer has no policy for Paddle, whose nodes are told of each other",
 )
 _POD_IP = "POD_IP_DUMMY"
 

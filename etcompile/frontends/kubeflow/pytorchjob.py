@@ -42,6 +42,7 @@ FRAMEWORK = Framework(
     restart="OnFailure",
     annotations={_GATED: FLAG, **GATED},
     elastic="spec.elasticPolicy",
+    trainer="torch",
 )
 
 

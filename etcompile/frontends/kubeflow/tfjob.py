@@ -30,6 +30,8 @@ FRAMEWORK = Framework(
     restart="Never",
     any_case=_TYPES,
     elastic="spec.enableDynamicWorker",
+    without_trainer="Trainer has no policy for TensorFlow, whose TF_CONFIG names hosts of several"
+    " roles",
 )
 
 

@@ -15,6 +15,7 @@ FRAMEWORK = Framework(
     container="xgboost",
     port=Port("xgboostjob-port", 9999),
     restart="Never",
+    trainer="xgboost",
 )
 
 

@@ -29,7 +29,7 @@ from etcompile.frontends.trainer.training_run import (
 )
 from etcompile.k8s import strategic
 from etcompile.k8s.path import value_at
-from etcompile.k8s.traced import Traced
+from etcompile.k8s.traced import Step, Traced
 from etcompile.model import Origin
 
 _INDEX_VARIABLE = {
@@ -86,8 +86,8 @@ class _Merge:
             count, path = self._counts[place]
             source = self._job if path[:2] == ("spec", "trainer") else self._training.runtime.source
             number = Traced(count, source, path)
-            changes = {"parallelism": number, "completions": number}
-            change = partial(Traced.with_changes, parts=changes)
+            counts: dict[Step, Traced] = {"parallelism": number, "completions": number}
+            change = partial(Traced.with_changes, parts=counts)
             job = replicated.changed(("template", "spec"), change)
             for field in ("initContainers", "containers"):
                 if containers := job.at((*POD, field)):

@@ -11,6 +11,7 @@ from etcompile.frontends.notes import not_compiled
 from etcompile.k8s.path import mapping_at, mappings_of, value_at
 
 RUNTIME_VERSION = "trainer.kubeflow.org/v1alpha1"
+JOB_KIND = "TrainJob"
 RUNTIME_KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 RUNTIME_SCHEMA = "TrainingRuntime.json"
 JOB_SCHEMA = "TrainJob.json"
@@ -29,7 +30,7 @@ _S = TypeVar("_S", bound=Source)
 
 def takes_runtime(document: Source) -> bool:
     data = document.data
-    return (data.get("apiVersion"), data.get("kind")) == (RUNTIME_VERSION, "TrainJob")
+    return (data.get("apiVersion"), data.get("kind")) == (RUNTIME_VERSION, JOB_KIND)
 
 
 def is_runtime(document: Source) -> bool:

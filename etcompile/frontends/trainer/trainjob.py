@@ -20,6 +20,7 @@ from etcompile.frontends.kind import TRAINER, Kind, Lowered
 from etcompile.frontends.notes import template_notes
 from etcompile.frontends.ssh_access import SSH_PORT
 from etcompile.frontends.trainer import elastic_nodes, policies
+from etcompile.frontends.trainer.runtimes import JOB_KIND, RUNTIME_KINDS
 from etcompile.frontends.trainer.training_run import (
     INDEX,
     JOB_SET,
@@ -343,7 +344,7 @@ def _gated(
 KINDS = (
     Kind(
         api_version=API_VERSION,
-        name="TrainJob",
+        name=JOB_KIND,
         schema="TrainJob.json",
         lower=lower,
         summary="Kubeflow Trainer v2: torch, JAX, XGBoost, MPI and plain jobs, with their runtimes",
@@ -354,5 +355,7 @@ KINDS = (
         managed_by=("spec", "managedBy"),
         managers=("trainer.kubeflow.org/trainjob-controller",),
         operator=TRAINER,
+        refers_by=("spec", "runtimeRef", "name"),
+        refers_to=RUNTIME_KINDS,
     ),
 )

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field, structs
@@ -14,27 +14,19 @@ from etcompile.compiler.choices import Options
 from etcompile.diagnostics import Diagnostic, Location, ValuePath
 from etcompile.diagnostics.diagnostic import TextEdit
 from etcompile.fixes import fixed_files, text_edits, with_edits
-from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
+from etcompile.frontends.trainer.runtimes import RUNTIME_VERSION
 from etcompile.k8s.path import value_at
 from etcompile.load import Document, access, load
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_FILES = 200
 """Files of a folder; in a larger one a file is compiled alone, whatever it refers to."""
-_REFERENCES: Mapping[str, tuple[ValuePath, tuple[str, ...]]] = {
-    "ScaleOut": (("spec", "selector", "name"), ()),
-    "ScaleIn": (("spec", "selector", "name"), ()),
-    "ScalePlan": (("spec", "ownerJob"), ("ElasticJob",)),
-    "TrainJob": (("spec", "runtimeRef", "name"), RUNTIME_KINDS),
-}
-"""By kind: the field that names another document, and that document's kinds; any if empty."""
 _OURS = re.compile(
     # At the start of a line, as an item of a list or in brackets; in JSON, anywhere. A line with
     # other indentation is in another document's text.
     r"""(?:(?:^|[\r\n])(?:[ ]*-[ ]+)?|[{,]\s*)apiVersion\s*:\s*['"]?([^\s'"#,}]+)"""
     r"""|"apiVersion"\s*:\s*"([^"]+)\""""
 )
-_REFERRING = re.compile(rf"""\bkind["']?\s*:\s*["']?(?:{"|".join(_REFERENCES)})\b""")
 
 OptionsOf = Callable[[str], tuple[Options, Sequence[Diagnostic]]]
 """Returns the options for the file of a path, and the problems of its configuration."""
@@ -53,7 +45,9 @@ class Workspace(Struct):
 
     def refers(self, path: str, other: str) -> bool:
         same_folder = os.path.dirname(path) == os.path.dirname(other)  # noqa: PTH120
-        return same_folder and _REFERRING.search(self.text(path)) is not None
+        names = "|".join(kind.name for kind in frontends.kinds() if kind.refers_by)
+        form = rf"""\bkind["']?\s*:\s*["']?(?:{names})\b"""
+        return same_folder and re.search(form, self.text(path)) is not None
 
     def text(self, path: str) -> str:
         if path in self.texts:
@@ -110,7 +104,7 @@ class Workspace(Struct):
     def target(self, path: str, line: int) -> Location | None:
         """Return the name of the document that the field on a line, from 1, refers to."""
         for document in self.documents(path):
-            reference, kinds = _REFERENCES.get(document.kind or "", ((), ()))
+            reference, kinds = _reference(document)
             if not reference or document.locate(reference).line != line:
                 continue
             name = value_at(document.data, reference)
@@ -142,12 +136,18 @@ class Workspace(Struct):
         options = structs.replace(self.options(path)[0], without_keys=True, lint=True)
         names = set()
         for document in load([path]).documents:
-            reference, _ = _REFERENCES.get(document.kind or "", ((), ()))
+            reference, _ = _reference(document)
             if reference and isinstance(name := value_at(document.data, reference), str):
                 names.add(name)
         texts = {other: self.text(other) for other in _others(path)} if names else {}
         named = [file for file, text in texts.items() if any(name in text for name in names)]
         return compile([path, *named], options)
+
+
+def _reference(document: Document) -> tuple[ValuePath, tuple[str, ...]]:
+    """Return the field that names another document, and its kinds; any if there are none."""
+    rows = (kind for kind in frontends.kinds() if kind.name == document.kind)
+    return next(((row.refers_by, row.refers_to) for row in rows if row.refers_by), ((), ()))
 
 
 def _others(path: str) -> list[str]:

@@ -37,8 +37,6 @@ _OVERLAY_HEAD = (
     "# Keeps what runs as it is: pass it with --overlay. Once you have put its numbers into\n"
     "# the spec, you need it no longer.\n"
 )
-_SCALED_JOB = (("spec", "selector", "name"), ("spec", "ownerJob"))
-"""The fields in which a scale intent names its job."""
 
 
 class Migrated(Struct, frozen=True):
@@ -64,7 +62,7 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     diagnostics: list[Diagnostic] = []
     live: list[tuple[Document, frontends.Kind, tuple[str, ...]]] = []
     specs: list[Document] = []
-    scalers: list[Document] = []
+    scalers: list[tuple[Document, frontends.Kind]] = []
     others: list[Document] = []
     for document in documents:
         today = olderapis.current(document)
@@ -76,7 +74,7 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
             live.append((document, kind, today.changes))
             specs.append(cleaned(today.document, kind))
         else:
-            scalers.append(today.document)
+            scalers.append((today.document, kind))
     if has_errors(diagnostics):
         return Migrated({}, tuple(diagnostics))
     objects = [other for other in others if other.api_version and other.kind]
@@ -102,10 +100,10 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
         number = numbers[id(job.origin.source)]
         document, kind, changes = live[number]
         intents, scaler_names = [], []
-        for scaler in scalers:
-            names = [value_at(scaler.data, path) for path in _SCALED_JOB]
+        for scaler, scaler_kind in scalers:
+            named = value_at(scaler.data, scaler_kind.refers_by)
             is_near = (scaler.namespace or "default") == (job.namespace or "default")
-            if job.name in names and is_near:
+            if job.name == named and is_near:
                 intents.append(scaler)
                 group = str(scaler.api_version).partition("/")[0]
                 if scaler.name:

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from etcompile.compiler.runtimes import with_runtimes
 from etcompile.diagnostics import Diagnostic
-from etcompile.frontends.trainer.runtimes import RUNTIME_VERSION, TRAINER_VERSION, is_runtime
+from etcompile.frontends.trainer.runtimes import TRAINER_VERSION, is_runtime, takes_runtime
 from etcompile.integrations.migrate.cleanup import plain_metadata, plain_template
 from etcompile.k8s.path import mapping_at, value_at
 from etcompile.load import Document, parse
@@ -52,7 +52,7 @@ def merged(specs: Sequence[Document], others: Sequence[Document], version: str) 
     notes: list[str] = []
     for job in specs:
         runtime, note = None, ""
-        if (job.api_version, job.kind) == (RUNTIME_VERSION, "TrainJob"):
+        if takes_runtime(job):
             runtime, problems = _noted(job, others)
             diagnostics += problems
             if runtime is None:

@@ -13,30 +13,22 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from etcompile import frontends
 from etcompile.backend.pod_fields import merged_variables
 from etcompile.compiler import Options, compile, olderapis  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Severity, ValuePath, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.frontends.annotations import NNODES
-from etcompile.frontends.kubeflow import jaxjob, pytorchjob, xgboostjob
-from etcompile.frontends.kubeflow.framework import Framework
+from etcompile.frontends.kubeflow.framework import API_VERSION, Framework
 from etcompile.frontends.trainer.policies import RESERVED
-from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
-from etcompile.frontends.trainer.training_run import INDEX, MAIN, PORT
+from etcompile.frontends.trainer.runtimes import JOB_KIND, RUNTIME_KINDS, RUNTIME_VERSION
+from etcompile.frontends.trainer.training_run import INDEX, MAIN, POLICIES, PORT
 from etcompile.frontends.trainer.trainjob import ANNOTATIONS
 from etcompile.integrations.migrate.migration import Migrated
 from etcompile.k8s.path import containers_of, dotted
 from etcompile.k8s.requests import gpus
 from etcompile.load import Document
 
-_API_VERSION = "kubeflow.org/v1"
-_REFUSED: Mapping[str, str] = {
-    "TFJob": "Trainer has no policy for TensorFlow, whose TF_CONFIG names hosts of several roles",
-    "PaddleJob": "Trainer has no policy for Paddle, whose nodes are told of each other",
-    "MXJob": "Trainer has no policy for MXNet, whose nodes have roles",
-    "MPIJob": "Trainer starts its launcher with other keys, hosts and ranks: write it by hand",
-}
-"""Kinds that are not converted, and why."""
 _LONGEST_POD = 63
 """The longest name of a Pod that JobSet lets a Job have."""
 _SUFFIX = "-abcde"
@@ -55,12 +47,6 @@ _RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
 _TRAINER = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 """The metadata of the replicatedJob that the fields of a TrainJob apply to."""
 _MANAGERS = (None, "kubeflow.org/training-operator")
-_POLICIES: Mapping[str, tuple[Framework, str]] = {
-    "PyTorchJob": (pytorchjob.FRAMEWORK, "torch"),
-    "JAXJob": (jaxjob.FRAMEWORK, "jax"),
-    "XGBoostJob": (xgboostjob.FRAMEWORK, "xgboost"),
-}
-"""By kind: the row of its frontend, and Trainer's policy for it."""
 
 
 class _OperatorJob(Struct, frozen=True):
@@ -115,14 +101,22 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
 
 
 def _to_trainjob(document: Document, options: Options) -> Migrated:
-    kind = document.kind or ""
-    if kind not in _POLICIES or document.api_version != _API_VERSION:
-        only = f"only {', '.join(_POLICIES)} of {_API_VERSION} are converted"
-        return Migrated({}, (_refusal(document, ("kind",), _REFUSED.get(kind, only)),))
+    rows = {
+        kind.name: kind.definition
+        for kind in frontends.kinds()
+        if isinstance(kind.definition, Framework) and kind.api_version == API_VERSION
+    }
+    framework = rows.get(document.kind or "")
+    if framework is None or not framework.trainer or document.api_version != API_VERSION:
+        convertible = [row for row in rows.values() if row.trainer]
+        convertible.sort(key=lambda row: POLICIES.index(row.trainer))
+        names = ", ".join(row.kind for row in convertible)
+        reason = framework.without_trainer if framework else ""
+        reason = reason or f"only {names} of {API_VERSION} are converted"
+        return Migrated({}, (_refusal(document, ("kind",), reason),))
     before = compile([document], options)
     if not before.ok:
         return Migrated({}, before.diagnostics)
-    framework, policy = _POLICIES[kind]
     spec = document.data["spec"]
     types = {name.capitalize(): name for name in spec[framework.types]}
     replicas = {
@@ -135,7 +129,7 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
         document=document,
         name=str(document.name),
         framework=framework,
-        policy=policy,
+        policy=framework.trainer,
         spec=spec,
         replicas=replicas,
         first=first,
@@ -328,7 +322,7 @@ def _converted(job: _OperatorJob) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     train_job = {
         "apiVersion": RUNTIME_VERSION,
-        "kind": "TrainJob",
+        "kind": JOB_KIND,
         "metadata": metadata | {name: values for name, values in marks.items() if values},
         "spec": spec,
     }
