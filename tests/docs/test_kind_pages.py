@@ -1,7 +1,8 @@
 """docs/kinds has a page for every kind, whose example renders and whose fields exist."""
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,13 @@ import pytest
 import yaml
 
 from commandline import etcompile
+from etcompile import compile as compiled
 from etcompile import frontends
 from etcompile.check.json_schemas import bundled_schema
 
-PAGES = Path(__file__).parents[2] / "docs" / "kinds"
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "kinds"
+EXAMPLES = ROOT / "examples"
 WITH_THEIR_JOB = {"ScaleIn": "trainingjob", "ScaleOut": "trainingjob", "ScalePlan": "elasticjob"}
 EXAMPLE = re.compile(r"^```yaml\n(.*?)^```\n.*?^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -87,7 +91,57 @@ def test_documented_shared_fields_are_fields_of_kubeflow_kinds() -> None:
     assert {f"{parents[parent]}.{name}" for parent, name in shared} <= fields([kind])
 
 
-def test_every_page_is_of_a_kind_and_listed() -> None:
+def test_every_page_is_of_a_kind() -> None:
     assert set(PAGES.glob("*.md")) - {PAGES / "README.md"} == set(pages())
-    text = (PAGES / "README.md").read_text("utf-8")
-    assert [path.name for path in pages() if f"({path.name})" not in text] == []
+
+
+# Tables of kinds and of examples ------------------------------------------------------------------
+
+
+def scaling(path: Path) -> str:
+    """Whether a job can be scaled while it runs, by the examples of its kind."""
+    scalable = []
+    examples = sorted((EXAMPLES / path.stem).iterdir())
+    for example in examples:
+        files = [file for file in sorted(example.glob("*.yaml")) if "scale-" not in file.name]
+        scalable += [example] if any(group.elastic for group in compiled(files).groups) else []
+    if len(scalable) in (0, len(examples)):
+        return "yes" if scalable else "no"
+    names = (example.relative_to(ROOT).as_posix() for example in scalable)
+    return "as in " + ", ".join(f"[{Path(name).name}](../../{name}/job.yaml)" for name in names)
+
+
+def rows_of_kinds() -> Iterator[str]:
+    for path, kinds in sorted(pages().items()):
+        kind = next(kind for kind in kinds if kind.pod_templates)
+        title = f"{kind.name} {path.stem.removeprefix(kind.name.lower()).lstrip('-')}".rstrip()
+        operator = kind.summary.partition(":")[0]
+        yield f"| [{title}]({path.name}) | {operator} | {scaling(path)} |"
+
+
+def rows_of_examples() -> Iterator[str]:
+    """Each example with the first sentence of the comment at the top of its job."""
+    for job in sorted(EXAMPLES.glob("*/*/job.yaml")):
+        lines = itertools.takewhile(lambda line: line[:1] == "#", job.read_text().splitlines())
+        words = [line.lstrip("# ") for line in lines if "yaml-language-server" not in line]
+        shows = re.match(r".*?\.(?= |$)", " ".join(words))
+        assert shows, f"{job} does not begin with a comment that says what it shows"
+        yield f"| [{job.parent.relative_to(EXAMPLES)}]({job.relative_to(EXAMPLES)}) | {shows[0]} |"
+
+
+@pytest.mark.parametrize(
+    ("file", "rows"),
+    [(PAGES / "README.md", rows_of_kinds), (EXAMPLES / "README.md", rows_of_examples)],
+    ids=["kinds", "examples"],
+)
+def test_the_table_has_a_row_for_each(
+    file: Path, rows: Callable[[], Iterator[str]], request: pytest.FixtureRequest
+) -> None:
+    text = file.read_text("utf-8")
+    table = re.search(r"(?<=\|---\|\n)(\|.*\n)+", text)
+    assert table
+    expected = "\n".join(rows()) + "\n"
+    if request.config.getoption("--update-goldens"):
+        file.write_text(text.replace(table[0], expected), "utf-8")
+    same = table[0] == expected or request.config.getoption("--update-goldens")
+    assert same, "run `pytest tests/docs/test_kind_pages.py --update-goldens`"
