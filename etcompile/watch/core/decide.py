@@ -309,9 +309,8 @@ def superseded(run: Run) -> Run:
         )
         run = run.adding([EmitEvent("RunBeganAnew", message)])
     if not view.superseded:
-        if record.reason in (ANOTHER_RUN, UNREADABLE):
-            record = structs.replace(record, reason="", message="")
-        return structs.replace(run, record=record)
+        over = record.reason in (ANOTHER_RUN, UNREADABLE)
+        return run.writing(reason="", message="") if over else run
     due = (view.declared_at or 0.0) + view.timeouts.verdict
     if run.now < due:
         return run.adding([Requeue(due)])
@@ -330,8 +329,8 @@ def superseded(run: Run) -> Run:
         )
     if record.phase != "Running" or (record.reason, record.message) == (reason, message):
         return run
-    record = structs.replace(record, reason=reason, message=message)
-    return run.adding([EmitEvent(reason, message, warning=True)], record=record)
+    event = EmitEvent(reason, message, warning=True)
+    return run.writing(event, reason=reason, message=message)
 
 
 # Workers that a job does not have any more -----------------------------------------------------
@@ -342,11 +341,11 @@ def superseded(run: Run) -> Run:
 
 
 def scaled_in(run: Run) -> Run:
-    view, record, listed = run.view, run.record, hostfile.listed_hosts(run.view.hosts)
+    view, listed = run.view, hostfile.listed_hosts(run.view.hosts)
     leaving: dict[str, Leaving] = {}
     actions: list[Action] = []
     for pod in run.surplus:
-        before = record.leaving.get(pod.name)
+        before = run.record.leaving.get(pod.name)
         leaves = before is not None and before.uid == pod.uid
         # A follower, or a Pod created here, is perhaps in no tool's inventory.
         if view.git_managed and pod.rank is None and not pod.created_here:
@@ -365,7 +364,7 @@ def scaled_in(run: Run) -> Run:
             actions.append(Requeue(due))
         elif (pod.ended or host not in listed) and not pod.deleting:
             actions.append(DeletePod(pod.name, pod.uid, "ScaledIn"))
-    return run.adding(actions, record=structs.replace(record, leaving=leaving))
+    return run.writing(*actions, leaving=leaving)
 
 
 # The API server deletes a Pod that has ended in two steps, and leaves out the second when it is
@@ -431,10 +430,10 @@ def held_up(run: Run) -> Run:
     if reason == record.reason:
         return run
     message = f"{record.message}; {event}" if restarting else event
-    record = structs.replace(record, phase=phase, reason=reason, message=message)
+    events = [EmitEvent("JobNotStarting", event, warning=True)]
     if patient and not sure and not missing:
-        return run.adding(record=record)  # waiting in a queue is by design
-    return run.adding([EmitEvent("JobNotStarting", event, warning=True)], record=record)
+        events = []  # waiting in a queue is by design
+    return run.writing(*events, phase=phase, reason=reason, message=message)
 
 
 def _first_of(names: Sequence[str]) -> str:
@@ -478,4 +477,4 @@ def unreachable(run: Run) -> Run:
         uids.append(pod.uid)
         if pod.uid not in run.record.unreachable:
             actions.append(EmitEvent(reason, message, pod.name, pod.uid, warning=True))
-    return run.adding(actions, record=structs.replace(run.record, unreachable=tuple(sorted(uids))))
+    return run.writing(*actions, unreachable=tuple(sorted(uids)))

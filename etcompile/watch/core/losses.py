@@ -291,14 +291,9 @@ def replaced(run: Run) -> Run:
         actions += _replacement(loss, written, run.now, timeouts)
     for replica in run.in_state("returning"):
         actions += _replacement(replica, record.replica(replica.key), run.now, timeouts)
-    record = structs.replace(
-        record.with_replicas(changed),
-        replaced=counted,
-        lost_restarts=lost_restarts,
-        failures=failures,
-        numbers=numbers,
-    )
-    return run.adding(actions, record=record)
+    run = run.adding(actions, record=record.with_replicas(changed))
+    counts = {"replaced": counted, "failures": failures, "numbers": numbers}
+    return run.writing(**counts, lost_restarts=lost_restarts)
 
 
 def _replacement(
@@ -435,18 +430,10 @@ _ELASTIC_GRACE = 10.0
 
 
 def ended(run: Run, end: End) -> Run:
-    record = structs.replace(
-        run.record,
-        phase="Succeeded" if end.succeeded else "Failed",
-        reason=end.reason,
-        message=end.message,
-        finished=run.now,
-        gang=(),
-        leaving={},
-    )
-    name = "JobSucceeded" if end.succeeded else "JobFailed"
-    event = EmitEvent(name, end.message, warning=not end.succeeded)
-    return after_the_end(run.adding([event], record=record))
+    phase = "Succeeded" if end.succeeded else "Failed"
+    event = EmitEvent(f"Job{phase}", end.message, warning=not end.succeeded)
+    run = run.writing(event, phase=phase, reason=end.reason, message=end.message, finished=run.now)
+    return after_the_end(run.writing(gang=(), leaving={}))
 
 
 def after_the_end(run: Run) -> Run:

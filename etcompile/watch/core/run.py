@@ -183,6 +183,10 @@ class Run(Struct, frozen=True):
     def adding(self, actions: Iterable[Action] = (), **changes: Any) -> "Run":
         return structs.replace(self, actions=(*self.actions, *actions), **changes)
 
+    def writing(self, *actions: Action, **changes: Any) -> "Run":
+        """Return the run with actions, and with changes of its record."""
+        return self.adding(actions, record=structs.replace(self.record, **changes))
+
     @property
     def job(self) -> Job:
         return self.view.job
@@ -216,14 +220,6 @@ class Run(Struct, frozen=True):
         return [loss for loss in self.losses if loss.returns]
 
 
-def _observe(state: PodState, _pod: Object, _before: PodState | None) -> PodState:
-    return state
-
-
-def _same(run: Run) -> Run:
-    return run
-
-
 class Listener(Struct, frozen=True):
     """An optional feature.
 
@@ -235,7 +231,7 @@ class Listener(Struct, frozen=True):
             the values of the label.
     """
 
-    observe: Callable[[PodState, Object, PodState | None], PodState] = _observe
-    before: Callable[[Run], Run] = _same
-    after: Callable[[Run], Run] = _same
+    observe: Callable[[PodState, Object, PodState | None], PodState] = lambda state, *_: state
+    before: Callable[[Run], Run] = lambda run: run
+    after: Callable[[Run], Run] = lambda run: run
     counters: Mapping[str, tuple[str, tuple[str, ...], Sequence[str]]] = {}
