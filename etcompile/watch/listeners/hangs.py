@@ -9,15 +9,15 @@ Where ranks are followed (ElasticJob) each replica counts by itself: DLRover's m
 heartbeats, and duplicates a hung agent (reference/dlrover.md 4.2; 7, defect 13).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from etcompile.causes.log import Failure, tail_of
+from etcompile.k8s.pod_state import PodState
 from etcompile.model.supervision import RESTART, notice
 from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, Requeue
-from etcompile.watch.core.run import Listener, Replica, Run
+from etcompile.watch.core.run import Listener, Run
 from etcompile.watch.listeners.silences import (
     PURPOSE,
-    Silence,
     is_read,
     last_line,
     silence_of,
@@ -32,109 +32,87 @@ _SPEAKERS = 8  # Pods of a run that is stuck of which the last line is kept
 
 
 def _before(run: Run) -> Run:
-    if run.job.run.stuck_after is None:
+    limit = run.job.run.stuck_after
+    if limit is None:
         return run
     if any(role.recovery.relaunch for role in run.job.roles):
-        return _of_each(run)
+        return _of_each(run, limit)
     silence = silence_of(run)
     if silence is None:
         return run
-    if not silence.is_stuck:
-        return run.adding(_logs_to_read(silence))
-    reported = (*run.facts.get("reported", ()), *_failures(silence))
-    return run.adding(
-        [*_ended(silence), Requeue(run.now + AGAIN)],
-        facts={**run.facts, "hung": (silence.since, run.now), "reported": reported},
-        lost=run.lost | _lost(silence),
-    )
+    pods, since = silence
+    due = since + limit
+    if all(is_read(run.view, pod, due) for pod in pods):
+        return _stuck(run, pods, since, limit)
+    if run.now < due:
+        return run.adding([Requeue(due)])
+    first = max(pods, key=lambda pod: spoke(run.view, pod))
+    actions: list[Action] = [Requeue(run.now + AGAIN)]
+    for pod in pods if is_read(run.view, first, due) else [first]:
+        log, role = run.view.log(pod.uid, PURPOSE), run.job.role(pod.role)
+        again = run.now >= log.at + AGAIN if log.lines is None else log.at < due
+        if again and role is not None:
+            actions.append(to_read(pod, role))
+    return run.adding(actions)
 
 
-def _of_each(run: Run) -> Run:
+def _of_each(run: Run, limit: int) -> Run:
     """Say which replicas hang, if another one can follow each."""
-    lost, actions, now = set(), list[Action](), run.now
+    lost, actions = set(), list[Action]()
     for replica in run.replicas:
-        due, pod = _silent_at(run, replica), replica.pod
-        if due is None or pod is None:
+        pod, written = replica.pod, run.record.replica(replica.key)
+        if replica.role.recovery.relaunch is None or pod is None or pod.phase != "Running":
             continue
+        if pod.deleting or pod.ending or pod.uid in (written.lost, *run.record.gang):
+            continue
+        if written.completed:
+            continue
+        due = max(spoke(run.view, pod), pod.ready_since or pod.created) + limit
         log = run.view.log(pod.uid, PURPOSE)
         if is_read(run.view, pod, due):
             lost.add(pod.uid)
             continue
         if log.lines is None:
             due = max(due, log.at + AGAIN)
-        if now >= due:
+        if run.now >= due:
             actions.append(to_read(pod, replica.role))
-            due = now + AGAIN
+            due = run.now + AGAIN
         actions.append(Requeue(due))
     return run.adding(actions, lost=run.lost | lost)
 
 
-def _silent_at(run: Run, replica: Replica) -> float | None:
-    """Return when a Pod will have been silent for too long, if it logs nothing more."""
-    pod, written = replica.pod, run.record.replica(replica.key)
-    limit = run.job.run.stuck_after
-    if replica.role.recovery.relaunch is None or limit is None or pod is None:
-        return None
-    if pod.phase != "Running" or pod.deleting or pod.ending or pod.uid == written.lost:
-        return None
-    if written.completed or pod.uid in run.record.gang:
-        return None
-    return max(spoke(run.view, pod), pod.ready_since or pod.created) + limit
-
-
-def _logs_to_read(silence: Silence) -> Iterator[Action]:
-    view, now = silence.run.view, silence.run.now
-    due = silence.since + silence.limit
-    if now < due:
-        yield Requeue(due)
-        return
-    first = max(silence.pods, key=lambda pod: spoke(view, pod))
-    for pod in silence.pods if is_read(view, first, due) else [first]:
-        log, role = view.log(pod.uid, PURPOSE), view.job.role(pod.role)
-        again = now >= log.at + AGAIN if log.lines is None else log.at < due
-        if again and role is not None:
-            yield to_read(pod, role)
-    yield Requeue(now + AGAIN)
-
-
-def _ended(silence: Silence) -> Iterator[Action]:
-    """Yield what ends a run that is stuck where no Pod counts as lost for it."""
-    run = silence.run
-    quiet = f"no replica has logged anything for {silence.limit} s"
-    if run.job.run.in_place is not None:
+def _stuck(run: Run, pods: Sequence[PodState], since: float, limit: int) -> Run:
+    """Return a run that is stuck, with what ends it, or with the Pod that counts as lost for it."""
+    policy, lost = run.job.run, run.lost
+    quiet = f"no replica has logged anything for {limit} s"
+    actions: list[Action] = [Requeue(run.now + AGAIN)]
+    if policy.in_place is not None:
         request = notice(run.record.epoch or 0, run.now, RESTART, quiet)
-        for speaker in speakers(run):
-            yield PatchPod("notify", speaker.pod.name, speaker.pod.uid, request.text)
-        yield EmitEvent("RunStuck", f"{quiet}: its commands are restarted", warning=True)
-        return
-    for pod in run.batch:  # a launcher, which its Job creates again
-        yield DeletePod(pod.name, pod.uid, "Stuck")
-        yield EmitEvent("RunStuck", f"{quiet}: deleted", pod.name, pod.uid, warning=True)
+        leaders = [speaker.pod for speaker in speakers(run)]
+        actions += [PatchPod("notify", pod.name, pod.uid, request.text) for pod in leaders]
+        actions.append(EmitEvent("RunStuck", f"{quiet}: its commands are restarted", warning=True))
+    else:
+        for pod in run.batch:  # a launcher, which its Job creates again
+            actions.append(DeletePod(pod.name, pod.uid, "Stuck"))
+            event = EmitEvent("RunStuck", f"{quiet}: deleted", pod.name, pod.uid, warning=True)
+            actions.append(event)
+        deciding = policy.success.roles
+        if not any(pod.role in deciding for pod in run.batch):
+            # One of those that decide about the run: when it goes, its peers notice.
+            placed = [replica.pod for replica in run.replicas if replica.pod]
+            first = min(placed, key=lambda pod: pod.role not in deciding, default=None)
+            lost |= {first.uid} if first is not None else set()
+    reported = (*run.facts.get("reported", ()), *_failures(run, pods))
+    facts = {**run.facts, "hung": (since, run.now), "reported": reported}
+    return run.adding(actions, facts=facts, lost=lost)
 
 
-def _lost(silence: Silence) -> frozenset[str]:
-    """Return the UID of the Pod that counts as lost where a run is stuck, if one does.
-
-    One of those that decide about the run: when it goes, its peers notice. Commands that run again
-    in place need no Pod to go, and one that a Job of Kubernetes makes does not come back here.
-    """
-    run = silence.run
-    deciding = run.job.run.success.roles
-    if run.job.run.in_place is not None:
-        return frozenset()
-    if any(pod.role in deciding for pod in run.batch):
-        return frozenset()
-    pods = [replica.pod for replica in run.replicas if replica.pod]
-    ranked = [(pod.role not in deciding, number, pod.uid) for number, pod in enumerate(pods)]
-    return frozenset([min(ranked)[2]] if ranked else ())
-
-
-def _failures(silence: Silence) -> Iterator[Failure]:
+def _failures(run: Run, pods: Sequence[PodState]) -> Iterator[Failure]:
     """Yield the Pods that wrote within a minute before all fell silent, with their last lines."""
-    view, attempt = silence.run.view, silence.run.record.attempt
-    last = max(spoke(view, pod) for pod in silence.pods)
-    pods = [pod for pod in silence.pods if last and spoke(view, pod) >= last - 60.0]
-    for pod in sorted(pods, key=lambda pod: spoke(view, pod))[:_SPEAKERS] or silence.pods[:1]:
+    view, attempt = run.view, run.record.attempt
+    last = max(spoke(view, pod) for pod in pods)
+    late = [pod for pod in pods if last and spoke(view, pod) >= last - 60.0]
+    for pod in sorted(late, key=lambda pod: spoke(view, pod))[:_SPEAKERS] or pods[:1]:
         line, uid = last_line(view, pod), f"{pod.uid}.{attempt}.Stuck"
         yield Failure(
             *(pod.role, pod.number, pod.name, uid),

@@ -4,8 +4,6 @@ All of them, because most programs let one rank speak for all. While a Pod is on
 or a log cannot be read, nobody knows.
 """
 
-from msgspec import Struct
-
 from etcompile.k8s.objects import seconds
 from etcompile.k8s.pod_state import PodState
 from etcompile.model import Role
@@ -17,26 +15,10 @@ from etcompile.watch.listeners.supervisors import supervised
 PURPOSE = "activity"
 
 
-class Silence(Struct, frozen=True):
-    """A run that is at work, and how long nobody of it has written anything."""
-
-    run: Run
-    limit: int  # seconds of silence after which it is stuck
-    pods: tuple[PodState, ...]
-    since: float  # when the last of them wrote something or began, in seconds since 1970
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether it has been silent for too long, as of when the logs were last read."""
-        due = self.since + self.limit
-        return all(is_read(self.run.view, pod, due) for pod in self.pods)
-
-
-def silence_of(run: Run) -> Silence | None:
-    """Return how long a run has been silent; None without a limit, or if not all are at work."""
-    view, job, record = run.view, run.job, run.record
-    limit = job.run.stuck_after
-    if limit is None or record.phase != "Running":
+def silence_of(run: Run) -> tuple[list[PodState], float] | None:
+    """Return the Pods at work, and since when none of them has written; None if not all are."""
+    view, record = run.view, run.record
+    if record.phase != "Running":
         return None
     commands = {command.pod.uid for command in supervised(run)}
 
@@ -61,7 +43,7 @@ def silence_of(run: Run) -> Silence | None:
     begun = (max(pod.ready_since or 0.0, pod.created, spoke(view, pod)) for pod in pods)
     failed = (replica.failed_at for _, replica in record.every_replica())
     requested = (pod.notice.at for pod in pods if pod.notice.is_restart)
-    return Silence(run, limit, tuple(pods), max(*begun, *failed, *requested, record.restarted_at))
+    return pods, max(*begun, *failed, *requested, record.restarted_at)
 
 
 def spoke(view: JobView, pod: PodState) -> float:
