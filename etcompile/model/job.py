@@ -6,6 +6,7 @@ that the user wrote, because that is already what Kubernetes expects.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -393,7 +394,7 @@ class Recovery(Struct, frozen=True):
         return "exit-code" if self.restart == "ExitCode" else None
 
 
-class Role(Struct, frozen=True):
+class Role(Struct, frozen=True, dict=True):
     """Replicas that run the same template: launcher, worker, parameter server.
 
     Args:
@@ -426,6 +427,11 @@ class Role(Struct, frozen=True):
 
     def pod_name(self, member: Member) -> str:
         return _numbered(self.naming.pod_stem or self.naming.stem, member.index)
+
+    @cached_property
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the names of its Pods, in the order of its members: the watcher asks often."""
+        return tuple(self.pod_name(member) for member in self.members)
 
     @property
     def is_resident(self) -> bool:

@@ -265,7 +265,7 @@ def suspended(run: Run) -> Run:
     """
     record, actions = run.record, list[Action]()
     batch = {pod.name for pod in run.batch}
-    declared = {role.pod_name(member) for role in run.job.roles for member in role.members}
+    declared = {name for role in run.job.roles for name in role.pod_names}
     if record.phase != "Suspended":
         actions.append(EmitEvent("JobSuspended", "the job is suspended"))
     going = {replica.gone.pod.uid for replica in run.replicas if replica.gone is not None}

@@ -32,8 +32,8 @@ _MOST_MEMORY = 65536 * _MEBI  # bytes from which on no follower gets more
 
 def ranks(
     role: Role, pods: Iterable[PodState], record: RunRecord
-) -> Iterator[tuple[Member, Member, Sequence[PodState]]]:
-    """Yield the declared replicas of a role, the one that has each rank, and the rank's Pods."""
+) -> Iterator[tuple[Member, Member, str, Sequence[PodState]]]:
+    """Yield the declared replicas of a role, who has each rank, its name, and the rank's Pods."""
     by_rank: defaultdict[int, list[PodState]] = defaultdict(list)
     for pod in pods:
         if pod.role == role.name:
@@ -51,7 +51,7 @@ def ranks(
             if history is None or index != recorded:
                 history = RestartHistory(index, relaunches=len(candidates) - 1)
             member = follower(declared, history)
-        yield declared, member, of_rank
+        yield declared, member, role.pod_name(member), of_rank
 
 
 def follower(declared: Member, history: RestartHistory) -> Member:

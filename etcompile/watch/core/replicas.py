@@ -36,9 +36,10 @@ def placement(view: JobView, now: float) -> Run:
     names = {pod.name for replica in replicas for pod in replica.others}
     names.update(replica.name for replica in replicas)
     rank_of = {
-        replica.role.pod_name(replica.declared): replica.number
-        for replica in replicas
-        if replica.role.recovery.relaunch
+        name: member.place
+        for role in view.job.roles
+        if role.recovery.relaunch
+        for member, name in zip(role.members, role.pod_names, strict=True)
     }
     batch, surplus, replaced = list[PodState](), list[PodState](), list[PodState]()
     for pod in pods:
@@ -64,20 +65,18 @@ def _replicas(view: JobView, of_run: Sequence[PodState], record: RunRecord) -> I
         if role.batch:
             continue
         supervised, ranked = is_supervised(view.job, role), role.recovery.relaunch is not None
-        members, role_name = zip(role.members, role.members, repeat(())), role.name
-        for declared, member, of_rank in ranks(role, of_run, record) if ranked else members:
-            name = role.pod_name(member)
+        declared_members = zip(role.members, role.members, role.pod_names, repeat(()))
+        placed = ranks(role, of_run, record) if ranked else declared_members
+        for declared, member, name, of_rank in placed:
             number = (declared.place if ranked else declared.index) or 0
             pod = pods.get(name)
-            key, gone, blocked = (role_name, number), None, False
+            key, gone, blocked = (role.name, number), None, False
             if pod is None:
                 gone = view.gone.get(name)
                 gone = gone if gone and gone.pod.spec_hash == spec_hash else None
             elif pod.spec_hash != spec_hash or (ranked and pod.rank not in (None, number)):
                 pod, blocked = None, True
-            others = (
-                tuple([o for o in of_rank if o.name != name and not o.ended]) if of_rank else ()
-            )
+            others = tuple([o for o in of_rank if o.name != name and not o.ended])
             yield Replica(role, declared, member, key, name, pod, gone, blocked, others, supervised)
 
 
