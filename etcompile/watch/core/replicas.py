@@ -76,7 +76,9 @@ def _replicas(view: JobView, of_run: Sequence[PodState], record: RunRecord) -> I
                 gone = gone if gone and gone.pod.spec_hash == spec_hash else None
             elif pod.spec_hash != spec_hash or (ranked and pod.rank not in (None, number)):
                 pod, blocked = None, True
-            others = tuple([o for o in of_rank if o.name != name and not o.ended])
+            others: tuple[PodState, ...] = ()
+            if of_rank:
+                others = tuple([o for o in of_rank if o.name != name and not o.ended])
             yield Replica(role, declared, member, key, name, pod, gone, blocked, others, supervised)
 
 
