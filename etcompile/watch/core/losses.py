@@ -3,8 +3,8 @@
 **The end.** The operators decide in the order of a hash table, so that the same Pods may mean
 success or failure (reference/training-operator.md 7, defects 14 and 29). Here there is one order,
 and the first that holds ends the run: `_end` has it. So of a success and a failure at once the run
-has succeeded, also if the watcher sees the failure first: it waits a moment before it believes one
-(`_sure_at`). `etcompile/model/run_completion.py` says when a run succeeds, for `status` as well.
+has succeeded, also if the watcher sees the failure first: it waits a moment before it believes one.
+`etcompile/model/run_completion.py` says when a run succeeds, for `status` as well.
 
 Wait before judging a loss: the tool that syncs Git may recreate the Pod, or the whole job may be
 about to go. `Timeouts.settle` and `Timeouts.verdict` say how long. Counts must never fall, so they
@@ -45,7 +45,6 @@ from etcompile.watch.core.actions import (
 from etcompile.watch.core.followers import follower, with_follower
 from etcompile.watch.core.replicas import comes_back, described, why
 from etcompile.watch.core.run import End, Replica, Run, State, counted_restarts, counts_failures
-from etcompile.watch.core.view import Timeouts
 
 # Whether the run is over -----------------------------------------------------------------------
 
@@ -61,12 +60,22 @@ def end(run: Run) -> tuple[End | None, list[Requeue]]:
             return structs.replace(end, again=True), again
         message = f"{end.message}, after {restarts} restarts of the job"
         end = structs.replace(end, reason="BackoffLimitExceeded", message=message)
-    return structs.replace(end, sure_at=_sure_at(run)), again
+    # A success of the same moment may not be seen yet: could what is left still succeed?
+    remaining = [
+        Decider(r.name, r.number == 0, "out" if r.state in ("lost", "left") else "done")
+        for r in run.deciding
+    ]
+    if completion(policy.success, remaining).end == "succeeded":
+        failed = [r.last for r in run.in_state("lost") if r.cause == "failed" and r.last]
+        # A node's clock may be wrong.
+        ends = (pod.ended_at for pod in failed if pod.ended_at <= run.now)
+        end = structs.replace(end, sure_at=min(ends, default=0.0) + run.timeouts.race)
+    return end, again
 
 
 def _end(run: Run, again: list[Requeue]) -> End | None:
     job, policy, record, batch = run.job, run.job.run, run.record, run.view.batch
-    complete = completion(policy.success, [_decider(run, replica) for replica in _deciding(run)])
+    complete = completion(policy.success, [_decider(run, replica) for replica in run.deciding])
     succeeded = complete.why
     if any(role.batch for role in job.roles if role.name in policy.success.roles):
         names = [batch.name] if batch is not None and batch.succeeded else []
@@ -105,9 +114,16 @@ def _end(run: Run, again: list[Requeue]) -> End | None:
             return End("TooManyFailures", message, loss=new[0])
     if end := _waited_too_long(run, again):
         return end
+    # A launcher that failed is started again alone only within the job's limit. Otherwise the whole
+    # job is, if it restarts at all (reference/gitops.md 9, reference/et-operator.md 4.5).
+    limit = 0 if policy.restart == "OnFailure" else policy.backoff_limit
     for loss in lost:
-        due = loss.since + run.timeouts.verdict if loss.since else 0.0
-        if not loss.role.recovery.vital or (loss.returns and _may_return(run, loss)):
+        role, due = loss.role, loss.since + run.timeouts.verdict if loss.since else 0.0
+        # A role's own limit takes precedence.
+        counts = role.recovery.failures is None and policy.limits == "restarts"
+        counts = counts and loss.is_failure and role.name in policy.success.roles
+        is_within = limit is None or record.replaced.get(role.name, 0) < limit
+        if not role.recovery.vital or (loss.returns and (is_within or not counts)):
             continue
         if run.now >= due and not is_spared(run, loss):
             return End("PodFailed", described(run, loss), loss=loss)
@@ -118,11 +134,6 @@ def _end(run: Run, again: list[Requeue]) -> End | None:
     if complete.end == "hopeless":
         return End("NoneLeft", "no replica is left that could make it succeed")
     return None
-
-
-def _deciding(run: Run) -> list[Replica]:
-    roles = run.job.run.success.roles
-    return [replica for replica in run.replicas if replica.role.name in roles]
 
 
 def _decider(run: Run, replica: Replica) -> Decider:
@@ -136,20 +147,6 @@ def _decider(run: Run, replica: Replica) -> Decider:
     return Decider(replica.name, replica.number == 0, outcome)
 
 
-def _sure_at(run: Run) -> float:
-    """Return when a failure ends the run: a success of the same moment may not be seen yet."""
-    remaining = [
-        Decider(r.name, r.number == 0, "out" if r.state in ("lost", "left") else "done")
-        for r in _deciding(run)
-    ]
-    if completion(run.job.run.success, remaining).end != "succeeded":
-        return 0.0
-    failed = [loss.last for loss in run.in_state("lost") if loss.cause == "failed" and loss.last]
-    # A node's clock may be wrong.
-    ends = (pod.ended_at for pod in failed if pod.ended_at <= run.now)
-    return min(ends, default=0.0) + run.timeouts.race
-
-
 def is_spared(run: Run, loss: Replica) -> bool:
     """Return whether enough replicas are left without this one (reference/dlrover.md 4.3)."""
     success = run.job.run.success
@@ -157,25 +154,10 @@ def is_spared(run: Run, loss: Replica) -> bool:
         return False
     remaining = [
         other
-        for other in _deciding(run)
+        for other in run.deciding
         if other.state != "left" and (other.state != "lost" or other.returns)
     ]
     return len(remaining) >= success.least
-
-
-def _may_return(run: Run, loss: Replica) -> bool:
-    """Return whether a launcher that failed is started again alone: only within the job's limit.
-
-    Otherwise the whole job is, if it restarts at all (reference/gitops.md 9,
-    reference/et-operator.md 4.5).
-    """
-    policy, role = run.job.run, loss.role
-    counts = loss.is_failure and role.name in policy.success.roles
-    # A role's own limit takes precedence.
-    if role.recovery.failures is not None or policy.limits != "restarts" or not counts:
-        return True
-    limit = 0 if policy.restart == "OnFailure" else policy.backoff_limit
-    return limit is None or run.record.replaced.get(role.name, 0) < limit
 
 
 def _waited_too_long(run: Run, again: list[Requeue]) -> End | None:
@@ -271,9 +253,9 @@ def replaced(run: Run) -> Run:
         fault, later, pod = loss.cause == "failed" or loss.is_failure, 0.0, "recreating it"
         if fault:
             lived = run.now - loss.last.created if loss.last else 0.0
-            failed = _in_a_row(written.failed, lived, timeouts)
+            failed = timeouts.in_a_row(written.failed, lived)
             written = structs.replace(written, failed=failed, failed_at=run.now)
-            later = _backoff(failed, timeouts)
+            later = timeouts.delay(failed)
         if recovery.relaunch is not None:
             history = with_follower(run, loss, numbers)
             written = structs.replace(written, history=history)
@@ -288,17 +270,16 @@ def replaced(run: Run) -> Run:
             lost_restarts, restarts = lost_restarts + restarts, 0
         if new := restarts + loss.is_failure:
             counted[role.name] = counted.get(role.name, 0) + new
-        actions += _replacement(loss, written, run.now, timeouts)
+        actions += _replacement(run, loss, written)
     for replica in run.in_state("returning"):
-        actions += _replacement(replica, record.replica(replica.key), run.now, timeouts)
+        actions += _replacement(run, replica, record.replica(replica.key))
     run = run.adding(actions, record=record.with_replicas(changed))
     counts = {"replaced": counted, "failures": failures, "numbers": numbers}
     return run.writing(**counts, lost_restarts=lost_restarts)
 
 
-def _replacement(
-    replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
-) -> Iterator[Action]:
+def _replacement(run: Run, replica: Replica, written: ReplicaRecord) -> Iterator[Action]:
+    timeouts, now = run.timeouts, run.now
     pod, role, reason = replica.pod, replica.role, replica.cause or "returning"
     if replica.blocked:
         return
@@ -319,7 +300,7 @@ def _replacement(
     else:
         uid = pod.uid if pod is not None else ""
         create = CreatePod(replica.name, role.name, replica.index, reason, uid=uid)
-    due = written.failed_at + _backoff(written.failed, timeouts)
+    due = written.failed_at + timeouts.delay(written.failed)
     yield create if now >= due else Requeue(due)
 
 
@@ -358,7 +339,7 @@ def restarted(
     }
     in_a_row = record.restarts_in_a_row
     if counted:
-        in_a_row = _in_a_row(in_a_row, run.now - record.restarted_at, run.timeouts)
+        in_a_row = run.timeouts.in_a_row(in_a_row, run.now - record.restarted_at)
     record = structs.replace(
         record.with_replicas(written),
         phase="Restarting",
@@ -389,7 +370,7 @@ def joint_restart(run: Run) -> Run | None:
 
 def next_steps(run: Run) -> Iterator[Action]:
     record = run.record
-    due = record.restarted_at + _backoff(record.restarts_in_a_row, run.timeouts)
+    due = record.restarted_at + run.timeouts.delay(record.restarts_in_a_row)
     if run.now < due:
         yield Requeue(due)
         return
@@ -406,18 +387,6 @@ def next_steps(run: Run) -> Iterator[Action]:
     for replica in run.in_state("returning"):
         if replica.pod is None:
             yield CreatePod(replica.name, replica.role.name, replica.index, "Restart")
-
-
-def _backoff(failed: int, timeouts: Timeouts) -> float:
-    """Return the seconds until the replacement of what failed so many times in a row."""
-    if failed < 3:
-        return 0.0
-    return min(timeouts.backoff * 2.0 ** min(failed - 3, 60), timeouts.longest)
-
-
-def _in_a_row(failed: int, lived: float, timeouts: Timeouts) -> int:
-    """Return one failure more, or after a long life (in seconds) the first of another row."""
-    return (failed if lived < timeouts.forget else 0) + 1
 
 
 # After the end ---------------------------------------------------------------------------------

@@ -206,6 +206,12 @@ class Run(Struct, frozen=True):
         yield from self.replaced
 
     @property
+    def deciding(self) -> list[Replica]:
+        """Return the replicas that decide whether the run succeeds."""
+        roles = self.job.run.success.roles
+        return [replica for replica in self.replicas if replica.role.name in roles]
+
+    @property
     def restarts_together(self) -> bool:
         return self.job.run.together and self.job.run.in_place is None
 

@@ -84,6 +84,16 @@ class Timeouts(Struct, frozen=True):
     drain: float = 60.0  # until the Pod of a worker goes that the job does not have any more
     start: float = 60.0  # until it is reported that Pods are missing, or that none finds a node
 
+    def delay(self, failed: int) -> float:
+        """Return the seconds until the replacement of what failed so many times in a row."""
+        if failed < 3:
+            return 0.0
+        return min(self.backoff * 2.0 ** min(failed - 3, 60), self.longest)
+
+    def in_a_row(self, failed: int, lived: float) -> int:
+        """Return one failure more, or after a long life (in seconds) the first of another row."""
+        return (failed if lived < self.forget else 0) + 1
+
 
 class JobView(Struct, frozen=True):
     """All that is known of a job."""

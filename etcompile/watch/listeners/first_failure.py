@@ -16,8 +16,4 @@ def _described(run: Run, loss: Replica) -> str | None:
     return f"{first.pod}: {first.in_words}" if first and first.pod != loss.name else None
 
 
-def _before(run: Run) -> Run:
-    return run.adding(described=_described)
-
-
-LISTENER = Listener(before=_before)
+LISTENER = Listener(before=lambda run: run.adding(described=_described))
