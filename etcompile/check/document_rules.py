@@ -10,7 +10,7 @@ and 19).
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,11 +135,6 @@ def schema_faults(value: Any, schema: str | Path) -> list[Fault]:
     if validator.compiled.is_valid(value):
         return []
     return faults(validator, without_nulls(value), root=_kind(value) or "the document")
-
-
-def schema_rules(schema: str | Path) -> Mapping[str, Any]:
-    """Return a schema with all it refers to, as documents are checked; not to be changed."""
-    return _validator(Path(schema)).rules
 
 
 @functools.cache

@@ -64,25 +64,9 @@ def check_compiled(
             large.append(diagnose(codes.ANNOTATIONS_TOO_LARGE, place(), **facts))
         if kind == "ConfigMap" and (size := _size(value.get("data"))) > DATA_LIMIT:
             large.append(diagnose(codes.CONFIG_TOO_LARGE, place(), name=name, size=size // 1024))
-    problems = [
-        *_private_keys(job, objects),
-        *large,
-        *_long_texts(job, objects),
-    ]
-    if len(waves) > 1:
-        # Argo CD starts no wave before the Pods of the last one end (reference/gitops.md 0, 1).
-        pods = " and ".join(f"{pod} in {wave}" for wave, pod in waves.items())
-        problems.insert(0, diagnose(codes.PODS_IN_TWO_WAVES, place(), job=job.name, pods=pods))
-    for value in _samples(objects):
-        problems += _sizes(value, f" of job '{job.name}'", place, profiles)
-    return problems
-
-
-def _private_keys(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:
-    if not _may_contain_private_key(objects):
-        return
+    problems: list[Diagnostic] = []
     seen: set[int] = set()
-    for value in objects:
+    for value in objects if _may_contain_private_key(objects) else ():
         spec = value.get("spec")
         parts = [part for key, part in value.items() if key != "spec"]
         if spec is not None and id(spec) not in seen:
@@ -92,7 +76,16 @@ def _private_keys(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:
             # A key that is not in the job's document comes from a patch.
             path = _path_of_key(job.origin.source.data) or ("metadata", "name")
             what = f"{value['kind']} {value['metadata']['name']} of job '{job.name}'"
-            yield diagnose(codes.PRIVATE_KEY, job.origin.source.locate(path), what=what)
+            at = job.origin.source.locate(path)
+            problems.append(diagnose(codes.PRIVATE_KEY, at, what=what))
+    problems += [*large, *_long_texts(job, objects)]
+    if len(waves) > 1:
+        # Argo CD starts no wave before the Pods of the last one end (reference/gitops.md 0, 1).
+        pods = " and ".join(f"{pod} in {wave}" for wave, pod in waves.items())
+        problems.insert(0, diagnose(codes.PODS_IN_TWO_WAVES, place(), job=job.name, pods=pods))
+    for value in _samples(objects):
+        problems += _sizes(value, f" of job '{job.name}'", place, profiles)
+    return problems
 
 
 def _size(texts: object) -> int:

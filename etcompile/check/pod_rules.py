@@ -5,8 +5,7 @@ etcompile for Pod templates: variables that are set once, images that can be pul
 change.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator
 
 from etcompile.check import kubernetes
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
@@ -14,8 +13,6 @@ from etcompile.diagnostics.spelling import closest
 from etcompile.k8s.names import image_problem
 from etcompile.k8s.path import containers_of, dotted, mappings_of, value_at
 from etcompile.k8s.validation import Problem, Subject, object_problems, pod_problems, templates_of
-
-_Value = Mapping[str, Any]
 
 PlacedDiagnostic = tuple[ValuePath, Diagnostic]
 """A diagnostic, and the path of its subject."""

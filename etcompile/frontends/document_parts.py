@@ -20,8 +20,6 @@ MOUNTED_HOME = (
 
 
 class JobDocument(Struct, frozen=True):
-    """The document of a job."""
-
     source: Source
 
     @property

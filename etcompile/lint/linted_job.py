@@ -63,8 +63,6 @@ class Started(Struct, frozen=True):
 
 
 class RolePods(Struct, frozen=True):
-    """The Pods of a role."""
-
     role: Role
     metadata: Value
     spec: Value  # of its first Pod; of the template if it has no Pod
@@ -102,8 +100,6 @@ class RolePods(Struct, frozen=True):
 
 
 class LintedJob(Struct, frozen=True):
-    """A job, and its compiled objects."""
-
     job: Job
     settings: Settings
     pods: tuple[RolePods, ...]

@@ -118,8 +118,6 @@ class Edit(Struct, frozen=True, eq=False):
 
 
 class Overlay(Struct, frozen=True):
-    """An overlay."""
-
     source: Source
     settings: Mapping[str, Any]
     edits: tuple[Edit, ...]

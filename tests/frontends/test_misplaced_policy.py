@@ -7,7 +7,7 @@ import pytest
 
 import etcompile
 from etcompile import frontends
-from etcompile.check.document_rules import schema_rules
+from etcompile.check.json_schemas import bundled_schema
 from etcompile.integrations.migrate import migrated
 from etcompile.load import from_values, parse
 from specs import compiled, errors, kubeflow_job
@@ -157,7 +157,7 @@ def test_suspended_job_is_run_by_removing_the_field_that_was_written() -> None:
     ids=lambda kind: f"{kind.name}-{kind.api_version}",
 )
 def test_fields_that_only_the_run_policy_has_are_moved(kind: frontends.Kind) -> None:
-    rules = schema_rules(kind.schema)
+    rules = bundled_schema(kind.schema)
 
     def fields(*path: str) -> set[str]:
         value: Any = rules

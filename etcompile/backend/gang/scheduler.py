@@ -44,8 +44,6 @@ class Membership(Struct, frozen=True):
 
 
 class Scheduler(Struct, frozen=True):
-    """A gang scheduler."""
-
     title: str
     # Marks of a Pod; the same for all Pods in the same place.
     membership: Callable[[Group, Place], Membership]

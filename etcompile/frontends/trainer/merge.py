@@ -103,9 +103,21 @@ class _Merge:
         for target in self._training.injections:
             if target["jobName"] == replicated["name"] and name in target["containerNames"]:
                 container = _with_variables(container, self._node_variables)
+        # The source of data or model of the job (reference 4.1).
         for part, step in INITIALIZERS.items():
-            if field == "containers" and name == step == step_of(replicated):
-                container = self._initialized(container, part)
+            path = ("spec", "initializer", part)
+            stated = value_at(self._job.data, path)
+            is_initializer = field == "containers" and name == step == step_of(replicated)
+            if stated is None or not is_initializer:
+                continue
+            variables = self._variables_of(stated, path)
+            if (uri := stated.get("storageUri")) is not None:
+                entry = {"name": "STORAGE_URI", "value": uri}
+                variables.insert(0, Traced(entry, self._job, (*path, "storageUri")))
+            container = _with_variables(container, variables)
+            if secret := stated.get("secretRef"):
+                value = {"secretRef": dict(secret)}
+                container = _appended(container, "envFrom", value, Traced(None, self._job, path))
         # Every container of an Indexed Job has it (reference 7.4).
         env = container.value.get("env") or ()
         if not any(entry["name"] == _INDEX_VARIABLE["name"] for entry in env):
@@ -162,21 +174,6 @@ class _Merge:
         stated = self._variables if leads else ()
         for more in (ours, stated) if training.policy in ("jax", "mpi") else (stated, ours):
             container = _with_variables(container, more)
-        return container
-
-    def _initialized(self, container: Traced, field: str) -> Traced:
-        """Apply the source of data or model of the job (reference 4.1)."""
-        path = ("spec", "initializer", field)
-        if (stated := value_at(self._job.data, path)) is None:
-            return container
-        variables = self._variables_of(stated, path)
-        if (uri := stated.get("storageUri")) is not None:
-            entry = {"name": "STORAGE_URI", "value": uri}
-            variables.insert(0, Traced(entry, self._job, (*path, "storageUri")))
-        container = _with_variables(container, variables)
-        if secret := stated.get("secretRef"):
-            value = {"secretRef": dict(secret)}
-            container = _appended(container, "envFrom", value, Traced(None, self._job, path))
         return container
 
     def _variables_of(self, owner: Mapping[str, Any], path: ValuePath) -> list[Traced]:

@@ -73,7 +73,42 @@ def problems(job: Source, runtime: Source) -> list[Diagnostic]:
         *_duplicates(Origin(job, ("spec",)), job.data["spec"], _KEYS_IN_PATCHES),
         *_duplicates(Origin(runtime, ("spec",)), runtime.data["spec"], _KEYS),
     ]
-    return twice or [*_missing_targets(job, runtime)]
+    if twice:
+        return twice
+    missing: list[Diagnostic] = []
+    jobs = {
+        replicated["name"]: value_at(replicated, POD)
+        for replicated in value_at(runtime.data, (*JOB_SET, "replicatedJobs"))
+    }
+    for number, patch in enumerate(_patches(job)):
+        origin = Origin(job, (*_PATCHES, number, *_PATCHED, "spec", "replicatedJobs"))
+        entries = value_at(patch, (*_PATCHED, "spec", "replicatedJobs")) or ()
+        for place, entry in enumerate(entries):
+            if entry["name"] not in jobs:
+                # Trainer would add one without containers (defect T22).
+                why = f"the runtime has none of this name, only {', '.join(jobs)}"
+                where = f"patch of replicatedJob '{entry['name']}'"
+                at = origin.locate(place, "name")
+                missing.append(not_compiled(at, where, why, "name one of these"))
+                continue
+            for field in ("containers", "initContainers"):
+                known = [container["name"] for container in jobs[entry["name"]].get(field, ())]
+                kind = "init container" if field == "initContainers" else "container"
+                for index, container in enumerate(mapping_at(entry, POD).get(field, ())):
+                    name = container["name"]
+                    there = origin.at(place, *POD, field, index)
+                    if name not in known:
+                        # Trainer would add one without an image (defect T22).
+                        names = ", ".join(known) or "none"
+                        why = f"the template has no {kind} of this name: {names}"
+                        where = f"patch of {kind} '{name}'"
+                        missing.append(not_compiled(there.locate("name"), where, why, "correct it"))
+                    elif name in _OF_THE_JOB and container.get("env"):
+                        why = "only the TrainJob itself sets variables there"
+                        advice = "write them into spec.trainer.env or spec.initializer"
+                        where = f"env of {kind} '{name}' in a patch"
+                        missing.append(not_compiled(there.locate("env"), where, why, advice))
+    return missing
 
 
 def _duplicates(
@@ -96,41 +131,6 @@ def _duplicates(
                 yield not_compiled(place, where, reason, "remove one of them")
             seen.add(named)
         yield from _duplicates(origin.at(name), inner, tables)
-
-
-def _missing_targets(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    jobs = {
-        replicated["name"]: value_at(replicated, POD)
-        for replicated in value_at(runtime.data, (*JOB_SET, "replicatedJobs"))
-    }
-    for number, patch in enumerate(_patches(job)):
-        origin = Origin(job, (*_PATCHES, number, *_PATCHED, "spec", "replicatedJobs"))
-        entries = value_at(patch, (*_PATCHED, "spec", "replicatedJobs")) or ()
-        for place, entry in enumerate(entries):
-            if entry["name"] not in jobs:
-                # Trainer would add one without containers (defect T22).
-                why = f"the runtime has none of this name, only {', '.join(jobs)}"
-                where = f"patch of replicatedJob '{entry['name']}'"
-                at = origin.locate(place, "name")
-                yield not_compiled(at, where, why, "name one of these")
-                continue
-            for field in ("containers", "initContainers"):
-                known = [container["name"] for container in jobs[entry["name"]].get(field, ())]
-                kind = "init container" if field == "initContainers" else "container"
-                for index, container in enumerate(mapping_at(entry, POD).get(field, ())):
-                    name = container["name"]
-                    there = origin.at(place, *POD, field, index)
-                    if name not in known:
-                        # Trainer would add one without an image (defect T22).
-                        names = ", ".join(known) or "none"
-                        why = f"the template has no {kind} of this name: {names}"
-                        where = f"patch of {kind} '{name}'"
-                        yield not_compiled(there.locate("name"), where, why, "correct it")
-                    elif name in _OF_THE_JOB and container.get("env"):
-                        why = "only the TrainJob itself sets variables there"
-                        advice = "write them into spec.trainer.env or spec.initializer"
-                        where = f"env of {kind} '{name}' in a patch"
-                        yield not_compiled(there.locate("env"), where, why, advice)
 
 
 def notes(job: Source) -> Iterator[Diagnostic]:
