@@ -310,6 +310,11 @@ def check_autoscalers(others: Sequence[Source], jobs: Sequence[Job]) -> list[Dia
     return problems
 
 
+def _host_form(job: str) -> str:
+    name = re.escape(job)
+    return rf"(?<![\w.-])({name}-[a-z0-9-]{{1,63}})\.({name}(?:-[a-z0-9-]{{0,63}})?)(?![\w-])"
+
+
 def check_host_names(
     compiled: Sequence[tuple[Job, Iterable[Object]]], others: Sequence[Source]
 ) -> Iterator[Diagnostic]:
@@ -319,14 +324,12 @@ def check_host_names(
     """
     existing = {_name_of(source.data) for source in others if source.data.get("kind") == "Service"}
     for job, objects in compiled:
-        name = re.escape(job.name)
-        form = rf"(?<![\w.-])({name}-[a-z0-9-]{{1,63}})\.({name}(?:-[a-z0-9-]{{0,63}})?)(?![\w-])"
         mentions = [
             (role, path, match)
             for role in job.roles
             for path, text in texts_in(role.template.spec)
             if job.name in text
-            for match in re.finditer(form, text)
+            for match in re.finditer(_host_form(job.name), text)
         ]
         if not mentions:
             continue

@@ -28,6 +28,9 @@ _OURS = re.compile(
     r"""|"apiVersion"\s*:\s*"([^"]+)\""""
 )
 
+_NAMES = "|".join(kind.name for kind in frontends.kinds() if kind.refers_by)
+_REFERRING = re.compile(rf"""\bkind["']?\s*:\s*["']?(?:{_NAMES})\b""")
+
 OptionsOf = Callable[[str], tuple[Options, Sequence[Diagnostic]]]
 """Returns the options for the file of a path, and the problems of its configuration."""
 
@@ -45,9 +48,7 @@ class Workspace(Struct):
 
     def refers(self, path: str, other: str) -> bool:
         same_folder = os.path.dirname(path) == os.path.dirname(other)  # noqa: PTH120
-        names = "|".join(kind.name for kind in frontends.kinds() if kind.refers_by)
-        form = rf"""\bkind["']?\s*:\s*["']?(?:{names})\b"""
-        return same_folder and re.search(form, self.text(path)) is not None
+        return same_folder and _REFERRING.search(self.text(path)) is not None
 
     def text(self, path: str) -> str:
         if path in self.texts:
