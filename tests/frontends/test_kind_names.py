@@ -10,7 +10,6 @@ ROOT = Path(etcompile.__file__).parent
 NAMES = {kind.name for kind in frontends.kinds()} | {"TrainingRuntime", "ClusterTrainingRuntime"}
 ELSEWHERE = (
     "diagnostics/",  # examples of messages
-    "integrations/",  # conversions from one kind to another
     "scaling/scaled_files.py",  # writes intents
 )
 
