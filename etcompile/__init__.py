@@ -20,8 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from etcompile.cli.configured import configured_options
     from etcompile.compiler import Compilation, JobObjects, Options, compile  # noqa: A004
+    from etcompile.compiler.configured import configured_options
     from etcompile.diagnostics import Diagnostic, Location, Severity
     from etcompile.model import SecretMode, Settings
     from etcompile.model.settings import secret_mode
@@ -44,7 +44,7 @@ __all__ = [
 # Imported on first use: a command must not wait for what it does not need.
 _HOMES = {
     **dict.fromkeys(("Compilation", "JobObjects", "Options", "compile"), "compiler"),
-    "configured_options": "cli.configured",
+    "configured_options": "compiler.configured",
     **dict.fromkeys(("Diagnostic", "Location", "Severity"), "diagnostics"),
     **dict.fromkeys(("SecretMode", "Settings"), "model"),
     "secret_mode": "model.settings",

@@ -20,7 +20,7 @@ MODES = {
     "csi:NAME": "csi:vault-ssh",
     "csi:FILE": "csi:{pattern}",
 }
-"""Each mode as `--secret` has it, with what `Means` has in braces."""
+"""Each mode as the setting `secret` has it, with what `Means` has in braces."""
 
 _PATTERN = """
 apiVersion: secrets-store.csi.x-k8s.io/v1
@@ -45,7 +45,7 @@ class Means(NamedTuple):
     output: Path
 
     def mode(self, name: str) -> str:
-        """A mode of `MODES` as `--secret` takes it."""
+        """A mode of `MODES` as the setting takes it."""
         return MODES[name].format(**self._asdict())
 
 

@@ -247,7 +247,7 @@ def draw_capacity(folder: Path, work: Path) -> None:
     (jobs / "elastic.yaml").write_text(elastic, "utf-8")
     (jobs / "llama.yaml").write_text(large, "utf-8")
     words = ("check", "jobs", "--capacity", "capacity.yaml", "--color", "always")
-    words += ("--isolated", "--ignore", "ET9001")
+    words += ("--config", "none", "--ignore", "ET9001")
     command = [sys.executable, "-m", "etcompile", *words]
     run = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
     _draw_terminal(

@@ -5,53 +5,61 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from msgspec import structs
 
-from etcompile.cli.command_line import converted, long_name, option, subcommand
-from etcompile.cli.configured import CompilingCommand, job_set
+from etcompile.cli.command_line import HELP, CompilingCommand
 from etcompile.cli.options import (
-    SET_NAME,
-    CompileOptions,
+    PATHS,
+    ChangeOptions,
     RightsOptions,
-    SettingOptions,
-    compiler_options,
-    duration,
-    explicit,
+    changes_cluster,
+    compiles,
+    job_set,
+    takes_rights,
+    timeout,
+    wait,
 )
-from etcompile.cli.reporting import compiled, refuses, report
-from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
+from etcompile.cli.reporting import Reporting, compiled, refuses, report
+from etcompile.cli.rollouts import Session, Wait
 from etcompile.exitcodes import INPUT
 from etcompile.load import access
 from etcompile.plan.step import Plan
 
 if TYPE_CHECKING:
     from etcompile.compiler import Compilation
+    from etcompile.compiler.configured import Configured
 
-_OF_APPLY = {"form", "color", "quiet", "strict", "ignore", "namespace", "adopt", "take_ownership"}
-"""Options of compiling and of rights that also apply to a plan of `diff`."""
-
-
-class _Options(CompileOptions, frozen=True, kw_only=True):
-    rights: RightsOptions
-    set_name: str | None = SET_NAME
-    wait: Wait = option(
-        default="ready",
-        help="Wait until everything is ready, until the jobs have completed, or only where the"
-        " order requires it.",
-    )
-    timeout: float | None = TIMEOUT
-    drain: float | None = option(
-        metavar="T",
-        type=str,
-        callback=converted(duration),
-        help="How long to wait between removing a worker from the host list and deleting its Pod."
-        "  [default: 90s]",
-    )
-    cluster: RolloutOptions
+_OF_APPLY = frozenset(
+    {"output-format", "color", "quiet", "strict", "ignore", "namespace", "concurrency"}
+    | {"take-ownership", "drain"}
+)
+"""Settings that also apply to a plan of `diff`."""
+_OF_DIFF = ("environment", "prune", "replace", "replace_data", "targets")
+"""Parameters that a plan has decided."""
 
 
-@subcommand("apply", _Options, cls=CompilingCommand, flags=("run",))
-def command(ctx: click.Context, options: _Options) -> None:
+@click.command("apply", cls=CompilingCommand, context_settings=HELP)
+@PATHS
+@compiles("namespace", "overlay", "run", "quiet")
+@takes_rights
+@wait(
+    "Wait until everything is ready, until the jobs have completed, or only where the order"
+    " requires it."
+)
+@timeout()
+@changes_cluster
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    configured: "Configured",
+    reporting: Reporting,
+    rights: RightsOptions,
+    wait: Wait,
+    timeout: float | None,
+    cluster: ChangeOptions,
+) -> None:
     """Create or update the objects of jobs in a cluster, in the order that training needs.
 
     PATH is as for render, or one plan.json that `etcompile diff --plan` wrote. It is applied only
@@ -66,39 +74,34 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.operations.cluster_plan import apply_proposal
     from etcompile.operations.saved import saved_plan, saved_proposal
 
-    session = Session(ctx, options, options.cluster)
+    session = Session(ctx, reporting, cluster, configured.values["concurrency"])
     with session.concluded():
-        context, namespace = options.cluster.context or None, options.namespace or None
+        context, namespace = cluster.context or None, configured.values["namespace"]
         declared: Plan | Compilation
-        if (file := _plan_file(options.paths)) is not None:
-            _refuse_options_of_diff(ctx, options)
+        if (file := _plan_file(paths)) is not None:
+            _refuse_options_of_diff(ctx, configured, wait)
             declared = saved_plan(file, context=context, namespace=namespace)
             context, namespace = context or declared.context, namespace or declared.namespace
         else:
-            compilation = declared = compiled(options.paths, compiler_options(options), options)
+            compilation = declared = compiled(paths, configured.options, reporting)
             findings = compilation.findings
-            if refuses(findings, options):
+            if refuses(findings, reporting):
                 session.leave(INPUT, findings)
-            if options.form == "text":
-                report(findings, options)
+            if reporting.form == "text":
+                report(findings, reporting)
             else:
                 session.unreported = findings  # JSON and SARIF are one document, at the end
-        where = structs.replace(options.cluster, context=context)
-        with where.connect(namespace, notice=session.shown.repeat) as cluster:
-            rights = structs.replace(options.rights.rights(), drain=options.drain)
+        where = structs.replace(cluster, context=context)
+        with where.connect(namespace, notice=session.shown.repeat) as connected:
+            allowed = rights.rights(configured)
             if isinstance(declared, Plan):
-                proposal = saved_proposal(declared, cluster, file or "", rights)
+                proposal = saved_proposal(declared, connected, file or "", allowed)
             else:
+                jobs = job_set(configured, paths, prune=rights.prune)
                 proposal = apply_proposal(
-                    declared,
-                    cluster,
-                    rights,
-                    job_set=job_set(options.paths, options.set_name, prune=options.rights.prune),
-                    targets=options.rights.targets,
+                    declared, connected, allowed, job_set=jobs, targets=rights.targets
                 )
-            result = session.carry_out(
-                cluster, proposal, options.wait, options.timeout, options.drain
-            )
+            result = session.carry_out(connected, proposal, wait, timeout, allowed.drain)
         session.leave(result.code, (*proposal.diagnostics, *result.diagnostics))
 
 
@@ -111,18 +114,19 @@ def _plan_file(paths: tuple[str, ...]) -> str | None:
     return None
 
 
-def _refuse_options_of_diff(ctx: click.Context, options: _Options) -> None:
-    if options.wait == "complete":
+def _refuse_options_of_diff(ctx: click.Context, configured: "Configured", wait: Wait) -> None:
+    if wait == "complete":
         raise click.UsageError(
             "a plan does not say what completes a run: give the job files instead"
         )
-    decided = {*SettingOptions.__struct_fields__, *RightsOptions.__struct_fields__, "set_name"}
-    names = (decided - _OF_APPLY) & explicit()
-    called = {
-        "--config" if getattr(param, "hidden", False) else f"--{long_name(param)}"
+    named = {
+        param.name: param.opts[-1]
         for param in ctx.command.params
-        if param.name in names
+        if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
     }
+    called = {named[name] for name in _OF_DIFF if name in named}
+    for key in configured.overrides - _OF_APPLY:
+        called.add(f"--{key}" if key in named else f"--config {key}")
     if called:
         words = ", ".join(sorted(called))
         raise click.UsageError(f"a plan is made already: give {words} to etcompile diff instead")

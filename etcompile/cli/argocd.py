@@ -2,23 +2,19 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile import emit
-from etcompile.cli.command_line import (
-    HELP,
-    Group,
-    argument,
-    option,
-    released_image,
-    subcommand,
-)
-from etcompile.cli.configured import INPUTS, CompilingCommand, bounded, of
-from etcompile.cli.options import OPTIONAL_PATHS, CompileOptions, compiler_options
-from etcompile.cli.reporting import compiled, refuses, report, write
+from etcompile.cli.command_line import HELP, Command, CompilingCommand, Group, released_image
+from etcompile.cli.options import OPTIONAL_PATHS, RENDERING, Door, compiles
+from etcompile.cli.reporting import Reporting, compiled, refuses, report, write
 from etcompile.diagnostics import RefusedError, codes, diagnose
+
+if TYPE_CHECKING:
+    from etcompile.compiler.configured import Configured
 
 
 @click.group("argocd", cls=Group, context_settings=HELP)
@@ -30,33 +26,22 @@ def command() -> None:
     """
 
 
-class _GenerateOptions(CompileOptions, frozen=True, kw_only=True):
-    paths: tuple[str, ...] = OPTIONAL_PATHS
+def _door() -> Door:
+    """Return what the variables of Argo CD add to the command line."""
+    from etcompile.integrations.argocd_plugin import ParameterError, repository, request
+
+    root = str(repository(Path.cwd(), os.environ))
+    try:
+        asks = request(os.environ, Path.cwd(), ())
+    except ParameterError as error:
+        return Door(root, problem=error)
+    return Door(root, asks.paths, asks.environment, asks.settings)
 
 
-class _Plugin(CompilingCommand):
-    """A command that also takes options from the variables of Argo CD."""
-
-    def repository(self) -> str:
-        from etcompile.integrations.argocd_plugin import repository
-
-        return str(repository(Path.cwd(), os.environ))
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from etcompile.check import kubernetes
-        from etcompile.integrations.argocd_plugin import ParameterError, Request, request
-
-        requested = Request()
-        try:
-            requested = ctx.obj = request(os.environ, Path.cwd(), kubernetes.versions())
-            ctx.meta[INPUTS] = requested.paths
-        except ParameterError as error:
-            ctx.obj = error  # reported once the output format is known
-        return super().parse_args(ctx, [*args, *requested.words])
-
-
-@subcommand("generate", _GenerateOptions, cls=_Plugin, group=command)
-def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
+@command.command("generate", cls=CompilingCommand, context_settings=HELP)
+@OPTIONAL_PATHS
+@compiles(*RENDERING, door=_door)
+def _generate(paths: tuple[str, ...], configured: "Configured", reporting: Reporting) -> None:
     """Compile what an Application asks for, as `etcompile render` does.
 
     Options given here hold for all Applications. What the Application's parameters say
@@ -64,28 +49,23 @@ def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
     of its destination (ARGOCD_APP_NAMESPACE, KUBE_VERSION) before. Objects go to standard output,
     everything else to standard error.
     """
-    from etcompile.integrations.argocd_plugin import ParameterError, request
+    from etcompile.check import kubernetes
+    from etcompile.integrations.argocd_plugin import request
 
-    requested = ctx.obj
-    if isinstance(requested, ParameterError):
-        raise requested
-    if "kubernetes-version" in of(ctx).settings:
-        # The version in the repository takes precedence over the destination's.
-        requested = request(os.environ, Path.cwd(), ())
-    chosen = bounded(ctx, compiler_options(options))
-    chosen = structs.replace(
-        chosen,
-        overlays=(*requested.first, *chosen.overlays, *requested.last),
-        default_namespace=requested.namespace,
-    )
-    compilation = compiled(requested.paths or options.paths or ["."], chosen, options)
+    # A version in the repository takes precedence over the destination's.
+    has_version = "kubernetes-version" in configured.written
+    asks = request(os.environ, Path.cwd(), () if has_version else kubernetes.versions())
+    chosen = configured.options
+    overlays = (*asks.first, *chosen.overlays, *asks.last)
+    chosen = structs.replace(chosen, overlays=overlays, default_namespace=asks.namespace)
+    compilation = compiled(asks.paths or paths or ["."], chosen, reporting)
     findings = list(compilation.findings)
     if compilation.ok and not any(group.objects for group in compilation.groups):
         # With pruning on, an empty output would delete everything.
         findings.append(diagnose(codes.NOTHING_RENDERED, None))
-    if refuses(findings, options):
+    if refuses(findings, reporting):
         raise RefusedError(findings)
-    report(findings, options)
+    report(findings, reporting)
     # In pieces: Argo CD discards the output of a plugin that fails half-way.
     for text in emit.blocks(compilation.in_order(), compilation.sources):
         write(text)
@@ -120,33 +100,33 @@ def _plugin() -> None:
     click.echo(plugin_file().read_text("utf-8"), nl=False)
 
 
-class _SidecarOptions(Struct, frozen=True, kw_only=True):
-    image: str | None = option(
-        metavar="IMAGE", help="Image of the sidecar.  [default: that of this release]"
-    )
-
-
-@subcommand("sidecar", _SidecarOptions, group=command)
-def _sidecar(_ctx: click.Context, options: _SidecarOptions) -> None:
+@command.command("sidecar", cls=Command, context_settings=HELP)
+@click.option(
+    "--image", metavar="IMAGE", help="Image of the sidecar.  [default: that of this release]"
+)
+def _sidecar(image: str | None) -> None:
     """Write the patch that adds the plugin to Argo CD's repo server."""
     from etcompile.pages import text
 
-    image = options.image or released_image("etcompile-argocd")
+    image = image or released_image("etcompile-argocd")
     click.echo(text("argocd/sidecar.yaml", image=image), nl=False)
 
 
-class _ApplicationOptions(Struct, frozen=True, kw_only=True):
-    name: str = argument("NAME")
-    repository: str = option(metavar="URL", help="URL of the Git repository.")
-    path: str = option(metavar="PATH", help="Folder of the repository to sync.")
-    revision: str = option(default="main", metavar="REV", help="Branch, tag or commit.")
-    namespace: str = option("-n", metavar="NS", help="Destination namespace.")
-    plugin: bool = option(help="PATH holds job files, which the plugin compiles.")
-
-
-@subcommand("application", _ApplicationOptions, group=command)
-def _application(_ctx: click.Context, options: _ApplicationOptions) -> None:
+@command.command("application", cls=Command, context_settings=HELP)
+@click.argument("name", metavar="NAME")
+@click.option("--repository", required=True, metavar="URL", help="URL of the Git repository.")
+@click.option("--path", required=True, metavar="PATH", help="Folder of the repository to sync.")
+@click.option(
+    "--revision",
+    default="main",
+    show_default=True,
+    metavar="REV",
+    help="Branch, tag or commit.",
+)
+@click.option("-n", "--namespace", required=True, metavar="NS", help="Destination namespace.")
+@click.option("--plugin", is_flag=True, help="PATH holds job files, which the plugin compiles.")
+def _application(**values: Any) -> None:
     """Write an Application that syncs rendered manifests, or jobs by the plugin."""
     from etcompile.pages import text
 
-    click.echo(text("argocd/application.yaml", **structs.asdict(options)), nl=False)
+    click.echo(text("argocd/application.yaml", **values), nl=False)

@@ -5,29 +5,31 @@ from typing import TYPE_CHECKING
 import click
 
 from etcompile import emit
-from etcompile.cli.command_line import HELP, Group, subcommand
-from etcompile.cli.options import CapacityOptions, Connection, ReportOptions
-from etcompile.cli.reporting import notices, write
+from etcompile.cli.command_line import HELP, Command, Group
+from etcompile.cli.options import Connection, connects, reports
+from etcompile.cli.reporting import Reporting, notices, write
 
 if TYPE_CHECKING:
     from etcompile.capacity.snapshot import Snapshot
     from etcompile.compiler import Compilation
+    from etcompile.compiler.configured import Configured
     from etcompile.operations.cluster_capacity import JobCapacity
 
 
 def capacity_of(
-    compilation: "Compilation", chosen: CapacityOptions
+    compilation: "Compilation", configured: "Configured"
 ) -> "tuple[list[JobCapacity], Snapshot | None]":
     from etcompile.operations import cluster_capacity
 
-    shot, name = None, chosen.capacity or ""
+    shot, name = None, configured.values["capacity"] or ""
     if name.partition(":")[0] == "cluster":
-        connection = Connection(context=name.partition(":")[2] or None, kubeconfig=None)
+        connection = Connection(context=name.partition(":")[2] or None)
         with connection.connect() as cluster:
             shot, _ = cluster_capacity.read_cluster(cluster)
     elif name:
         shot = cluster_capacity.read_file(name)
-    prices = {name: float(price) for name, _, price in (p.partition("=") for p in chosen.prices)}
+    pairs = (price.partition("=") for price in configured.values["price"])
+    prices = {name: float(price) for name, _, price in pairs}
     return cluster_capacity.job_capacities(compilation, shot, prices), shot
 
 
@@ -36,12 +38,10 @@ def command() -> None:
     """Write down what a cluster has, for check --capacity."""
 
 
-class _Options(ReportOptions, frozen=True, kw_only=True):
-    connection: Connection
-
-
-@subcommand("snapshot", _Options, group=command)
-def _snapshot(_ctx: click.Context, options: _Options) -> None:
+@command.command("snapshot", cls=Command, context_settings=HELP)
+@connects
+@reports()
+def _snapshot(reporting: Reporting, connection: Connection) -> None:
     """Write a snapshot of a cluster's capacity to standard output.
 
     It has groups of equal nodes, sums of what runs on them, quotas and queues. It names no Pods,
@@ -52,8 +52,8 @@ def _snapshot(_ctx: click.Context, options: _Options) -> None:
     from etcompile.capacity.snapshot import to_document
     from etcompile.operations.cluster_capacity import read_cluster
 
-    with options.connection.connect() as cluster:
+    with connection.connect() as cluster:
         shot, unread = read_cluster(cluster, is_portable=True)
-    if unread and notices(options):
+    if unread and notices(reporting):
         click.echo(f"left out, because you may not list them: {', '.join(unread)}", err=True)
     write(emit.to_yaml(to_document(shot)))

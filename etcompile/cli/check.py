@@ -7,12 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import structs
+from msgspec import Struct, structs
 
-from etcompile.cli.command_line import option, refuse_without, subcommand
-from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.options import CapacityOptions, CompileOptions, compiler_options
-from etcompile.cli.reporting import compiled, counted, notices, refuses, report, write
+from etcompile.cli.command_line import HELP, CompilingCommand, refuse_without
+from etcompile.cli.options import PATHS, RENDERING, compiles, packed
+from etcompile.cli.reporting import (
+    Reporting,
+    compiled,
+    counted,
+    notices,
+    refuses,
+    report,
+    write,
+)
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.output import STANDARD_INPUT
 from etcompile.diagnostics.redaction import redacted
@@ -21,6 +28,7 @@ from etcompile.load import access
 
 if TYPE_CHECKING:
     from etcompile.compiler import Compilation, Options
+    from etcompile.compiler.configured import Configured
     from etcompile.fixes import FixedFile
     from etcompile.operations.cluster_capacity import JobCapacity
 
@@ -28,42 +36,65 @@ _WRITABLE = 0o222
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
-class _Options(CompileOptions, frozen=True, kw_only=True):
-    with_folder: bool = option(
-        "--beside",
-        help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut,"
-        " and no excluded file.",
-    )
-    capacity: CapacityOptions
-    fix: bool = option(
+class _Corrections(Struct, frozen=True):
+    fix: bool
+    unsafe_fixes: bool
+    diff: bool
+
+
+@click.command("check", cls=CompilingCommand, context_settings=HELP)
+@PATHS
+@compiles(*RENDERING, "capacity")
+@click.option(
+    "--beside",
+    is_flag=True,
+    help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut, and"
+    " no excluded file.",
+)
+@packed(
+    "corrections",
+    _Corrections,
+    click.option(
+        "--fix",
+        is_flag=True,
         help="Correct the files where only one correction is possible, such as a misspelt field,"
-        " and report the rest. Comments and layout stay as they are."
-    )
-    unsafe_fixes: bool = option(
-        help="With --fix or --diff: also correct what was probably meant. Review the result."
-    )
-    diff: bool = option(
-        help="Write what --fix would change to standard output, and change nothing."
-    )
-
-
-@subcommand("check", _Options, cls=CompilingCommand)
-def command(ctx: click.Context, options: _Options) -> None:
+        " and report the rest. Comments and layout stay as they are.",
+    ),
+    click.option(
+        "--unsafe-fixes",
+        is_flag=True,
+        help="With --fix or --diff: also correct what was probably meant. Review the result.",
+    ),
+    click.option(
+        "--diff",
+        is_flag=True,
+        help="Write what --fix would change to standard output, and change nothing.",
+    ),
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: Sequence[str],
+    configured: "Configured",
+    reporting: Reporting,
+    beside: bool,
+    corrections: _Corrections,
+) -> None:
     """Report the errors and warnings of job files; with --fix, correct the files.
 
     Reports what render reports, and advice about training (ET9xxx). PATH is as for render. Exit
     codes: 0 nothing is refused, 1 --diff shows changes, 2 something is refused.
     """
-    if options.fix and options.diff:
+    fix, diff = corrections.fix, corrections.diff
+    if fix and diff:
         raise click.UsageError("--diff changes nothing, and --fix does: name one of them.")
-    if not (options.fix or options.diff):
+    if not (fix or diff):
         refuse_without("--fix or --diff", "unsafe_fixes")
-    paths: Sequence[str] = options.paths
-    chosen = compiler_options(options)
-    if options.with_folder:
+    chosen = configured.options
+    if beside:
         # pre-commit names the files that changed, without the job of a new scale intent.
-        paths = [*paths]
-        for file in map(Path, options.paths):
+        named, paths = paths, [*paths]
+        for file in map(Path, named):
             others = sorted(file.parent.iterdir()) if file.is_file() else ()
             files = (f for f in others if f.suffix in _SUFFIXES and f.is_file())
             paths += (str(f) for f in files if f.name[0] != ".")
@@ -71,31 +102,31 @@ def command(ctx: click.Context, options: _Options) -> None:
         paths = [path for path in dict.fromkeys(paths) if not exclude.matches(path)]
     partial = all(map(os.path.isfile, paths)) or None
     chosen = structs.replace(chosen, without_keys=True, lint=True, partial=partial)
-    is_piped = STANDARD_INPUT in paths and (options.fix or options.diff)
+    is_piped = STANDARD_INPUT in paths and (fix or diff)
     # Standard input is compiled several times while it is corrected.
     piped = {STANDARD_INPUT: sys.stdin.buffer.read()} if is_piped else {}
     with access.instead_of(piped):
-        compilation, has_patch = _corrected(paths, chosen, options)
+        compilation, has_patch = _corrected(paths, chosen, corrections, reporting)
         findings = compilation.findings
         if any(finding.fix for finding in findings):
             from etcompile.fixes import with_edits
 
             findings = tuple(with_edits(findings))
     capacities: Sequence[JobCapacity] = ()
-    if options.capacity.capacity and compilation.ok:
+    if configured.values["capacity"] and compilation.ok:
         from etcompile.cli.capacity import capacity_of
         from etcompile.operations.cluster_capacity import capacity_problems
 
-        capacities, _ = capacity_of(compilation, options.capacity)
+        capacities, _ = capacity_of(compilation, configured)
         problems = tuple(capacity_problems(capacities))
         findings = (*findings, *problems)
         compilation = structs.replace(
             compilation, diagnostics=(*compilation.diagnostics, *problems)
         )
     # Standard output may contain a patch, or the corrected standard input.
-    report(findings, options, are_data=not (options.diff or is_piped))
+    report(findings, reporting, are_data=not (diff or is_piped))
     fixes = [finding.fix for finding in findings if finding.fix]
-    if notices(options) and fixes:
+    if notices(reporting) and fixes:
         safe = sum(fix.is_safe for fix in fixes)
         unsafe = len(fixes) - safe
         more = f", {unsafe} more with --unsafe-fixes" if unsafe else ""
@@ -105,11 +136,11 @@ def command(ctx: click.Context, options: _Options) -> None:
                 f"{unsafe} can be corrected with --fix --unsafe-fixes, which guess what was meant"
             )
         click.echo(words, err=True)
-    if refuses(compilation.diagnostics, options):
+    if refuses(compilation.diagnostics, reporting):
         ctx.exit(REFUSED)
     if has_patch:
         ctx.exit(DIFFERENT)
-    if not notices(options):
+    if not notices(reporting):
         return
     if not compilation.diagnostics:
         jobs = sum(group.name is not None for group in compilation.groups)
@@ -132,30 +163,31 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 
 def _corrected(
-    paths: Sequence[str], chosen: "Options", options: _Options
+    paths: Sequence[str], chosen: "Options", corrections: _Corrections, reporting: Reporting
 ) -> "tuple[Compilation, bool]":
     """Compile the files, corrected if requested; return whether a patch was written, too."""
     files: Sequence[FixedFile] = ()
-    if options.fix or options.diff:
+    if corrections.fix or corrections.diff:
         from etcompile.compiler import compile  # noqa: A004
         from etcompile.fixes import fixed_files
 
-        files = fixed_files(lambda: compile(paths, chosen).findings, unsafe=options.unsafe_fixes)
-    if options.diff:
+        unsafe = corrections.unsafe_fixes
+        files = fixed_files(lambda: compile(paths, chosen).findings, unsafe=unsafe)
+    if corrections.diff:
         _show_patches(files)
         with access.instead_of({file.file: file.after for file in files}):
-            return compiled(paths, chosen, options), bool(files)
-    problems = [problem for file in files for problem in _written(file, options)]
+            return compiled(paths, chosen, reporting), bool(files)
+    problems = [problem for file in files for problem in _written(file, reporting)]
     piped = {file.file: file.after for file in files if file.file == STANDARD_INPUT}
     with access.instead_of(piped):
-        result = compiled(paths, chosen, options)
-        if options.fix and (text := access.replacement(STANDARD_INPUT)) is not None:
+        result = compiled(paths, chosen, reporting)
+        if corrections.fix and (text := access.replacement(STANDARD_INPUT)) is not None:
             sys.stdout.buffer.write(text)
             sys.stdout.flush()
     return structs.replace(result, diagnostics=(*problems, *result.diagnostics)), False
 
 
-def _written(file: "FixedFile", options: _Options) -> Sequence[Diagnostic]:
+def _written(file: "FixedFile", reporting: Reporting) -> Sequence[Diagnostic]:
     """Write a fixed file and report it, unless it is read-only or has changed since."""
     from etcompile.emit.files import write_file
 
@@ -173,7 +205,7 @@ def _written(file: "FixedFile", options: _Options) -> Sequence[Diagnostic]:
             return [diagnose(codes.WRITE_FAILED, None, path=file.file, reason=reason)]
         if problems := write_file(path, file.after):
             return problems
-    if notices(options):
+    if notices(reporting):
         click.echo(f"{name}: {counted(len(file.fixed), 'correction')}", err=True)
         for diagnostic in file.fixed:
             place, fix = diagnostic.location, diagnostic.fix

@@ -5,19 +5,34 @@ import json
 import click
 from msgspec import structs
 
-from etcompile.cli.command_line import SectionedCommand, subcommand
-from etcompile.cli.options import JOB, LIVE_NAMESPACE, ClusterOptions, ReportOptions
-from etcompile.cli.reporting import counted, notices, write
+from etcompile.cli.command_line import HELP, SectionedCommand
+from etcompile.cli.options import (
+    JOB,
+    LIVE_NAMESPACE,
+    PROGRESS,
+    Connection,
+    connects,
+    reports,
+    setting,
+)
+from etcompile.cli.reporting import Reporting, counted, notices, write
 
 
-class _Options(ReportOptions, frozen=True, kw_only=True):
-    job: str = JOB
-    namespace: str | None = LIVE_NAMESPACE
-    cluster: ClusterOptions
-
-
-@subcommand("checkpoint", _Options, cls=SectionedCommand)
-def command(_ctx: click.Context, options: _Options) -> None:
+@click.command("checkpoint", cls=SectionedCommand, context_settings=HELP)
+@JOB
+@LIVE_NAMESPACE
+@PROGRESS
+@setting("concurrency")
+@connects
+@reports()
+def command(
+    job: str,
+    namespace: str | None,
+    reporting: Reporting,
+    output: str,
+    concurrency: int,
+    connection: Connection,
+) -> None:
     """Ask all commands of a job at the same time to write a checkpoint.
 
     Sends the signal that the annotation etcompile.dev/checkpoint-signal names to all processes of
@@ -30,17 +45,16 @@ def command(_ctx: click.Context, options: _Options) -> None:
     from etcompile.naming import some
     from etcompile.operations import request_checkpoint
 
-    concurrency = options.cluster.concurrency
-    with options.cluster.connect(options.namespace) as cluster:
-        request = request_checkpoint(cluster, options.job, concurrency=concurrency)
-    if options.cluster.output == "json":
+    with connection.connect(namespace) as cluster:
+        request = request_checkpoint(cluster, job, concurrency=concurrency)
+    if output == "json":
         value = structs.asdict(request)
         value["notRunning"] = value.pop("not_running")
         write(json.dumps(value) + "\n")
-    elif notices(options) and request.earlier:
+    elif notices(reporting) and request.earlier:
         ago = f"{request.ago:.0f} s ago"
         write(f"{request.job}: was asked {ago}, and is not asked again: {request.earlier}\n")
-    elif notices(options):
+    elif notices(reporting):
         count = counted(len(request.pods), "Pod")
         write(f"{request.job}: {count} asked for a checkpoint, by signal {request.signal}\n")
         if request.not_running:

@@ -7,23 +7,20 @@ presses Tab.
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
 
-from etcompile.cli.command_line import argument, subcommand
+from etcompile.cli.command_line import HELP, Command
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class _Options(Struct, frozen=True, kw_only=True):
-    shell: Literal["bash", "zsh", "fish"] = argument()
-
-
-@subcommand("completion", _Options)
-def command(ctx: click.Context, options: _Options) -> None:
+@click.command("completion", cls=Command, context_settings=HELP)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
     """Print the completion script of a shell for `etcompile`.
 
     bash: eval "$(etcompile completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after
@@ -34,9 +31,9 @@ def command(ctx: click.Context, options: _Options) -> None:
 
     from etcompile.cli.main import PROGRAM
 
-    complete = get_completion_class(options.shell)
+    complete = get_completion_class(shell)
     if complete is None:  # a plugin of click removed it
-        raise click.ClickException(f"click knows no {options.shell}")
+        raise click.ClickException(f"click knows no {shell}")
     root = ctx.find_root().command
     script = complete(root, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE")
     # Not source(): that starts the shell to check its version.
@@ -78,6 +75,22 @@ def codes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "lis
     from etcompile.diagnostics.catalogue import codes_by_name
 
     return _matching(((code, name) for name, code in codes_by_name().items()), incomplete)
+
+
+def settings(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    from click.shell_completion import CompletionItem
+
+    from etcompile.data import setting_schemas
+
+    words = []
+    for key, schema in setting_schemas().items():
+        known = ["true", "false"] if schema["type"] == "boolean" else [""]
+        values = schema.get("items", schema).get("enum", known)
+        words += [(f"{key}={value}", schema["description"]) for value in values]
+    # Files first: bash drops values before them.
+    return [CompletionItem(incomplete, type="file"), *_matching(words, incomplete)]
 
 
 def overlays(

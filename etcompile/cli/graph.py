@@ -1,25 +1,33 @@
 """Show what the compiled objects wait for, as a tree or a flowchart (`etcompile graph`)."""
 
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
-from etcompile.cli.command_line import option, subcommand
-from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.options import CompileOptions, compiler_options
-from etcompile.cli.reporting import compiled, report, write
+from etcompile.cli.command_line import HELP, CompilingCommand
+from etcompile.cli.options import PATHS, compiles
+from etcompile.cli.reporting import Reporting, compiled, report, write
 from etcompile.diagnostics import RefusedError, codes
 
-
-class _Options(CompileOptions, frozen=True, kw_only=True):
-    output: Literal["tree", "mermaid"] = option(
-        "-o", default="tree", help="A tree for the terminal, or a Mermaid flowchart."
-    )
+if TYPE_CHECKING:
+    from etcompile.compiler.configured import Configured
 
 
-@subcommand("graph", _Options, cls=CompilingCommand, flags=())
-def command(_ctx: click.Context, options: _Options) -> None:
+@click.command("graph", cls=CompilingCommand, context_settings=HELP)
+@PATHS
+@compiles("namespace", "overlay", "output-format", "quiet")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["tree", "mermaid"]),
+    default="tree",
+    show_default=True,
+    help="A tree for the terminal, or a Mermaid flowchart.",
+)
+def command(
+    paths: tuple[str, ...], configured: "Configured", reporting: Reporting, output: str
+) -> None:
     """Show the order in which the objects of jobs start, and what each waits for.
 
     An object waits for all earlier waves and for what its spec names; a launcher waits for its
@@ -29,8 +37,8 @@ def command(_ctx: click.Context, options: _Options) -> None:
     from etcompile.operations.declarations import declarations
     from etcompile.plan.needs import FORMS, bundled, deadlock, graph
 
-    chosen = replace(compiler_options(options), without_keys=True)
-    compilation = compiled(options.paths, chosen, options)
+    chosen = replace(configured.options, without_keys=True)
+    compilation = compiled(paths, chosen, reporting)
     if not compilation.ok:
         raise RefusedError(compilation.findings)
     whole = graph(declarations(compilation))
@@ -38,5 +46,5 @@ def command(_ctx: click.Context, options: _Options) -> None:
     problems = [diagnose(codes.DEADLOCK, None, ring=ring)] if ring else []
     if problems:
         raise RefusedError((*compilation.findings, *problems))
-    report(compilation.findings, options)
-    write(FORMS[options.output](bundled(whole)))
+    report(compilation.findings, reporting)
+    write(FORMS[output](bundled(whole)))

@@ -1,32 +1,32 @@
 """List the kinds that can be compiled, and the shipped runtimes (`etcompile kinds`)."""
 
 import json
-from typing import Literal
 
 import click
-from msgspec import Struct
 
 from etcompile import emit, frontends
-from etcompile.cli.command_line import did_you_mean, option, subcommand
+from etcompile.cli.command_line import HELP, Command, did_you_mean
 
 
-class _Options(Struct, frozen=True, kw_only=True):
-    runtime: str | None = option(
-        metavar="NAME",
-        help="Print a runtime that Trainer ships, as YAML that you can copy and edit.",
-    )
-    output: Literal["text", "json"] = option(
-        "-o", default="text", help="A table, or a list for scripts."
-    )
-
-
-@subcommand("kinds", _Options)
-def command(_ctx: click.Context, options: _Options) -> None:
+@click.command("kinds", cls=Command, context_settings=HELP)
+@click.option(
+    "--runtime",
+    metavar="NAME",
+    help="Print a runtime that Trainer ships, as YAML that you can copy and edit.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="A table, or a list for scripts.",
+)
+def command(runtime: str | None, output: str) -> None:
     """List the kinds that can be compiled, and the runtimes that TrainJobs need no file for."""
     from etcompile.compiler.runtimes import shipped
     from etcompile.frontends.trainer.runtimes import NOT_COMPILED, TRAINER_VERSION
 
-    runtime = options.runtime
     if runtime is not None:
         runtimes = {document.name or "": document for document in shipped()}
         if runtime in NOT_COMPILED:
@@ -37,10 +37,10 @@ def command(_ctx: click.Context, options: _Options) -> None:
             problem = f"Trainer {TRAINER_VERSION} ships no runtime '{runtime}'.{near}"
             raise click.BadParameter(problem, param_hint="--runtime")
         click.echo(f"# As Kubeflow Trainer {TRAINER_VERSION} ships it. A file of the input, or of")
-        click.echo("# --runtimes, counts before the shipped one of its name.")
+        click.echo("# the setting runtimes, counts before the shipped one of its name.")
         click.echo(emit.to_yaml(runtimes[runtime].data), nl=False)
         return
-    if options.output == "json":
+    if output == "json":
         kinds = [
             {"apiVersion": kind.api_version, "kind": kind.name, "summary": kind.summary}
             for kind in frontends.kinds()

@@ -2,24 +2,28 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from etcompile.cli.command_line import subcommand
-from etcompile.cli.configured import CompilingCommand, bounded
-from etcompile.cli.options import SettingOptions, compiler_options
-from etcompile.cli.reporting import report, write
+from etcompile.cli.command_line import HELP, CompilingCommand
+from etcompile.cli.options import RENDERING, Door, compiles
+from etcompile.cli.reporting import Reporting, report, write
 from etcompile.diagnostics import RefusedError
-from etcompile.load.configuration import root_of
+
+if TYPE_CHECKING:
+    from etcompile.compiler.configured import Configured
 
 
-class _Function(CompilingCommand):
-    def repository(self) -> str:
-        return root_of(os.path.realpath("."))
+def _door() -> Door:
+    from etcompile.load.configuration import root_of
+
+    return Door(root_of(os.path.realpath(".")))
 
 
-@subcommand("krm", SettingOptions, cls=_Function)
-def command(ctx: click.Context, options: SettingOptions) -> None:
+@click.command("krm", cls=CompilingCommand, context_settings=HELP)
+@compiles(*RENDERING, door=_door)
+def command(configured: "Configured", reporting: Reporting) -> None:
     """Run as a KRM function: replace the jobs in a ResourceList with their objects.
 
     Reads a ResourceList from standard input and writes one to standard output, as kustomize and kpt
@@ -28,11 +32,10 @@ def command(ctx: click.Context, options: SettingOptions) -> None:
     """
     from etcompile.integrations.krm import answer
 
-    chosen = bounded(ctx, compiler_options(options))
-    result = answer(sys.stdin.buffer.read(), chosen, strict=options.strict)
+    result = answer(sys.stdin.buffer.read(), configured.options, strict=reporting.strict)
     for text in result.texts():
         write(text)
     # A pipeline shows standard error; it shows results only on request.
     if result.refused:
         raise RefusedError(result.diagnostics)
-    report(result.diagnostics, options)
+    report(result.diagnostics, reporting)

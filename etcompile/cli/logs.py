@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from etcompile.cli.command_line import option, subcommand
-from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, ReportOptions
-from etcompile.cli.reporting import write
+from etcompile.cli.command_line import HELP, Command
+from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, connects, reports
+from etcompile.cli.reporting import Reporting, write
 from etcompile.diagnostics import Diagnostic, RefusedError
 from etcompile.exitcodes import CLUSTER, REFUSED
 from etcompile.k8s import pods as pod_status
@@ -24,28 +24,39 @@ _MOST = 64  # logs that are followed at the same time
 _LONGEST = 64 * 1024  # characters of a line
 
 
-class _Options(ReportOptions, frozen=True, kw_only=True):
-    job: str = JOB
-    rank: int | None = option(
-        metavar="N", type=click.IntRange(min=0), help="Only the Pod of this rank."
-    )
-    container: str | None = option(
-        "-c",
-        metavar="NAME",
-        help="Name of the container.  [default: the init container that runs, else the first one]",
-    )
-    follow: bool = option("-f", help="Keep printing new lines until the containers end.")
-    tail: int | None = option(
-        metavar="N",
-        type=click.IntRange(min=0),
-        help="Number of last lines of each Pod.  [default: all of one Pod, 10 of each of several]",
-    )
-    namespace: str | None = LIVE_NAMESPACE
-    connection: Connection
-
-
-@subcommand("logs", _Options)
-def command(ctx: click.Context, options: _Options) -> None:
+@click.command("logs", cls=Command, context_settings=HELP)
+@JOB
+@click.option("--rank", metavar="N", type=click.IntRange(min=0), help="Only the Pod of this rank.")
+@click.option(
+    "-c",
+    "--container",
+    metavar="NAME",
+    help="Name of the container.  [default: the init container that runs, else the first one]",
+)
+@click.option(
+    "-f", "--follow", is_flag=True, help="Keep printing new lines until the containers end."
+)
+@click.option(
+    "--tail",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Number of last lines of each Pod.  [default: all of one Pod, 10 of each of several]",
+)
+@LIVE_NAMESPACE
+@connects
+@reports()
+@click.pass_context
+def command(
+    ctx: click.Context,
+    job: str,
+    namespace: str | None,
+    reporting: Reporting,  # noqa: ARG001 - it reports refusals
+    rank: int | None,
+    container: str | None,
+    follow: bool,
+    tail: int | None,
+    connection: Connection,
+) -> None:
     """Show the logs of a job's Pods, each line prefixed as by `kubectl logs --prefix`.
 
     Credentials are hidden, and control characters are replaced.
@@ -57,30 +68,30 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.status.replicas import labelled_replica
     from etcompile.status.text import reason_lines
 
-    with options.connection.connect(options.namespace, connections=_MOST) as cluster:
-        view = seen(cluster, options.job, cluster.namespace)
+    with connection.connect(namespace, connections=_MOST) as cluster:
+        view = seen(cluster, job, cluster.namespace)
         pods = [value for value in view.objects.values() if value["kind"] == "Pod"]
         if view.pod:
             pods = [pod for pod in pods if pod["metadata"]["name"] == view.pod]
-        if options.rank is not None:
-            pods = [pod for pod in pods if rank_of(pod) == options.rank]
-        if options.follow and len(pods) > _MOST:
+        if rank is not None:
+            pods = [pod for pod in pods if rank_of(pod) == rank]
+        if follow and len(pods) > _MOST:
             problem = f"{len(pods)} Pods are too many to follow: choose one with --rank N"
             raise click.UsageError(problem)
         if not pods:
-            which = "" if options.rank is None else f" of rank {options.rank}"
-            click.echo(f"{options.job} has no Pod{which}", err=True)
+            which = "" if rank is None else f" of rank {rank}"
+            click.echo(f"{job} has no Pod{which}", err=True)
             ctx.exit(REFUSED)
         idle: list[LiveObject] = []
         started: list[LiveObject] = []
         for pod in pods:
-            has_log = _has_started(pod, _container(pod, options))
+            has_log = _has_started(pod, _container(pod, container))
             (started if has_log else idle).append(pod)
         for line in reason_lines([labelled_replica(pod) for pod in idle]):
             click.echo(f"not started yet: {line}", err=True)
         if not started:
             ctx.exit(REFUSED)
-        problems = _shown(cluster, started, options)
+        problems = _shown(cluster, started, container, tail, follow=follow)
     if problems:  # as with kubectl, the logs of other Pods are shown all the same
         raise RefusedError(problems, CLUSTER)
 
@@ -94,9 +105,9 @@ def _has_started(pod: Mapping[str, Any], container: str) -> bool:
     return bool(ended) or pod_status.is_running(status)
 
 
-def _container(pod: Mapping[str, Any], options: _Options) -> str:
+def _container(pod: Mapping[str, Any], named: str | None) -> str:
     main: str = pod["spec"]["containers"][0]["name"]
-    return options.container or pod_status.running_init(pod) or main
+    return named or pod_status.running_init(pod) or main
 
 
 def rank_of(pod: Mapping[str, Any]) -> int | None:
@@ -109,21 +120,27 @@ def rank_of(pod: Mapping[str, Any]) -> int | None:
 
 
 def _shown(
-    cluster: "Cluster", pods: Sequence[Mapping[str, Any]], options: _Options
+    cluster: "Cluster",
+    pods: Sequence[Mapping[str, Any]],
+    named: str | None,
+    tail: int | None,
+    *,
+    follow: bool,
 ) -> list[Diagnostic]:
+    """Write the logs; return the problems of those that cannot be read."""
     from etcompile.diagnostics.redaction import shown
     from etcompile.kubeapi import ClusterError
 
     problems: list[Diagnostic] = []
     lock = threading.Lock()
-    tail = options.tail if options.tail is not None or len(pods) == 1 else 10
+    tail = tail if tail is not None or len(pods) == 1 else 10
 
     def show(pod: Mapping[str, Any]) -> None:
         name = pod["metadata"]["name"]
-        container = _container(pod, options)
+        container = _container(pod, named)
         where = pod["metadata"]["namespace"]
         try:
-            for line in cluster.log(name, container, where, tail=tail, follow=options.follow):
+            for line in cluster.log(name, container, where, tail=tail, follow=follow):
                 text = shown(line.replace("\t", "    "), _LONGEST)
                 with lock:
                     write(f"[pod/{name}/{container}] {text}\n")
@@ -133,7 +150,7 @@ def _shown(
     threads = [threading.Thread(target=show, args=(pod,), daemon=True) for pod in pods]
     for thread in threads:
         thread.start()
-        if not options.follow:
+        if not follow:
             thread.join()
     for thread in threads:
         thread.join()

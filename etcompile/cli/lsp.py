@@ -1,28 +1,22 @@
 """Run the language server that an editor starts (`etcompile lsp`)."""
 
 import gc
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from etcompile.cli.command_line import SectionedCommand, subcommand
-from etcompile.cli.configured import ConfigurationError, configured_options
-from etcompile.cli.options import SettingOptions, compiler_options
-from etcompile.compiler.choices import Options
-from etcompile.diagnostics import Diagnostic
+from etcompile.cli.command_line import HELP, CompilingCommand
+from etcompile.cli.options import RENDERING, choices, compile_options, usage_errors
 
-_WORDS = f"{__name__}.words"
-
-
-class _Server(SectionedCommand):
-    """A command that remembers its command line, which applies to every file of the editor."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_WORDS] = tuple(args)
-        return super().parse_args(ctx, args)
+if TYPE_CHECKING:
+    from etcompile.compiler import Options
+    from etcompile.diagnostics import Diagnostic
 
 
-@subcommand("lsp", SettingOptions, cls=_Server)
-def command(ctx: click.Context, options: SettingOptions) -> None:
+@click.command("lsp", cls=CompilingCommand, context_settings=HELP)
+@compile_options(*RENDERING)
+@click.pass_context
+def command(ctx: click.Context, /, **params: Any) -> None:
     """Speak the Language Server Protocol on standard input and output.
 
     An editor starts it and shows errors and warnings while you type, their corrections, and what
@@ -35,13 +29,16 @@ def command(ctx: click.Context, options: SettingOptions) -> None:
     except ImportError as error:
         advice = "install the extra etcompile[lsp], as docs/install.md shows"
         raise click.ClickException(f"{error.name} is not installed: {advice}") from error
-    words, without_file = ctx.meta[_WORDS], compiler_options(options)
+    from etcompile.compiler.configured import configured
 
-    def options_of(path: str) -> tuple[Options, tuple[Diagnostic, ...]]:
-        try:
-            return configured_options(path, *words), ()
-        except ConfigurationError as error:
-            return without_file, error.diagnostics
+    # The command line applies to every file of the editor, each with its own configuration.
+    how, flagged = choices(ctx, RENDERING, params)
+    with usage_errors(ctx, flagged):
+        without_file = configured([], isolated=True, overrides=how["overrides"]).options
+
+    def options_of(path: str) -> "tuple[Options, tuple[Diagnostic, ...]]":
+        result = configured([path], **how)
+        return without_file if result.diagnostics else result.options, result.diagnostics
 
     # It runs for days, unlike other commands (etcompile.cli.main).
     gc.freeze()

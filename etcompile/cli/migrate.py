@@ -1,40 +1,52 @@
 """Turn a job that an operator runs into files for Git, and a hand-over (`etcompile migrate`)."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
-from etcompile.cli.command_line import option, refuse_without, subcommand
-from etcompile.cli.options import IGNORE, OPTIONAL_PATHS, Connection, ReportOptions
-from etcompile.cli.reporting import notices, refuses, report, write
+from etcompile.cli.command_line import HELP, Command, refuse_without
+from etcompile.cli.options import OPTIONAL_PATHS, Connection, connects, reports
+from etcompile.cli.reporting import Reporting, notices, refuses, report, write
 from etcompile.diagnostics import RefusedError
 from etcompile.exitcodes import REFUSED
 
 
-class _Options(ReportOptions, frozen=True, kw_only=True):
-    paths: tuple[str, ...] = OPTIONAL_PATHS
-    output: Path | None = option(
-        *("-d", "--output-dir"),
-        metavar="DIR",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="Write NAME.yaml, overlay.yaml if one is needed, and HANDOVER.md.",
-    )
-    from_cluster: str | None = option(
-        metavar="KIND/NAME",
-        help="Read the job, its scale intents and its objects from the cluster.",
-    )
-    namespace: str | None = option("-n", metavar="NS", help="Namespace of the job.")
-    to: Literal["trainjob"] | None = option(
-        help="Go the other way: write a PyTorchJob, JAXJob or XGBoostJob as a TrainJob and its"
-        " TrainingRuntime, and report what does not carry over."
-    )
-    connection: Connection
-    ignore: tuple[str, ...] = IGNORE
-
-
-@subcommand("migrate", _Options)
-def command(ctx: click.Context, options: _Options) -> None:
+@click.command("migrate", cls=Command, context_settings=HELP)
+@OPTIONAL_PATHS
+@click.option(
+    "-d",
+    "--output-dir",
+    "output",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write NAME.yaml, overlay.yaml if one is needed, and HANDOVER.md.",
+)
+@click.option(
+    "--from-cluster",
+    metavar="KIND/NAME",
+    help="Read the job, its scale intents and its objects from the cluster.",
+)
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of the job.")
+@click.option(
+    "--to",
+    type=click.Choice(["trainjob"]),
+    help="Go the other way: write a PyTorchJob, JAXJob or XGBoostJob as a TrainJob and its"
+    " TrainingRuntime, and report what does not carry over.",
+)
+@connects
+@reports("ignore")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    reporting: Reporting,
+    output: Path | None,
+    from_cluster: str | None,
+    namespace: str | None,
+    to: str | None,
+    connection: Connection,
+) -> None:
     """Take a job over from its operator.
 
     PATH is the output of `kubectl get ... -o yaml`, or - for standard input: the custom resource
@@ -50,48 +62,46 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.compiler import Options
     from etcompile.integrations.migrate import migrated, written
 
-    output = options.output
-    if bool(options.paths) == bool(options.from_cluster):
+    if bool(paths) == bool(from_cluster):
         raise click.UsageError("name files, or a job with --from-cluster KIND/NAME")
-    if not options.from_cluster:
+    if not from_cluster:
         refuse_without("--from-cluster", "context", "kubeconfig")
-    namespace = None if options.from_cluster else options.namespace
-    compiling = Options(namespace=namespace, output=output)
-    inputs: list[Any] = [*options.paths]
-    if options.from_cluster:
-        inputs = _from_cluster(options, options.from_cluster)
+    compiling = Options(namespace=None if from_cluster else namespace, output=output)
+    inputs: list[Any] = [*paths]
+    if from_cluster:
+        inputs = _from_cluster(connection, namespace, from_cluster)
     loaded = compiler.loaded(inputs, compiling, None)
-    if refuses(loaded.diagnostics, options):
+    if refuses(loaded.diagnostics, reporting):
         raise RefusedError(loaded.diagnostics)
-    if options.to is not None:
+    if to is not None:
         from etcompile.integrations.migrate.to_trainjob import to_trainjobs
 
         result = to_trainjobs(loaded.documents, compiling)
     else:
         result = migrated(loaded.documents, compiling)
     problems = [*loaded.diagnostics, *result.diagnostics]
-    if result.files and output is not None and not refuses(problems, options):
+    if result.files and output is not None and not refuses(problems, reporting):
         problems += written(output, result.files)
-    report(problems, options)
-    if refuses(problems, options):
+    report(problems, reporting)
+    if refuses(problems, reporting):
         ctx.exit(REFUSED)
     if output is None:
         specs = [text for name, text in result.files.items() if name.endswith(".yaml")]
         write("---\n".join(specs))
         if "HANDOVER.md" in result.files:
             click.echo(result.files["HANDOVER.md"], err=True)
-    elif notices(options):
+    elif notices(reporting):
         read = "; read HANDOVER.md" if "HANDOVER.md" in result.files else ""
         click.echo(f"{output}: {', '.join(result.files)}{read}", err=True)
 
 
-def _from_cluster(options: _Options, named: str) -> list[Any]:
+def _from_cluster(connection: Connection, namespace: str | None, named: str) -> list[Any]:
     from etcompile.integrations.migrate.live_jobs import UnknownKindError, job_of
     from etcompile.kubeapi import ClusterError
     from etcompile.load import from_values
 
     try:
-        with options.connection.connect(options.namespace) as cluster:
+        with connection.connect(namespace) as cluster:
             where = f"cluster {cluster.context or cluster.server}"
             read = from_values(job_of(cluster, named), file=where)
             if read.diagnostics:

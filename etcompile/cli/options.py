@@ -1,243 +1,326 @@
-"""Declare the options that several commands share, in groups, and convert them.
+"""Declare the options that several commands share, as decorators.
 
-Every setting of `etcompile.toml` is a field of one of these groups (`etcompile.cli.command_line`).
+A setting of `etcompile.toml` may have a flag; every other setting, and each of those too, is set
+for one call by `--config KEY=VALUE`. A command that compiles is decorated with `compiles`, and
+receives what holds as a `Configured`.
 """
 
-import re
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 from msgspec import Struct
 
 from etcompile.cli import completion
-from etcompile.cli.command_line import Paths, argument, converted, option, setting
-from etcompile.diagnostics.output import Format
-from etcompile.k8s.names import is_label
-from etcompile.model import GANGS, PROFILES, Profile, SecretMode, Settings
-from etcompile.model.settings import Services, secret_mode
+from etcompile.cli.command_line import Paths, converted, did_you_mean
+from etcompile.cli.reporting import Reporting, report
+from etcompile.data import setting_schemas
+from etcompile.diagnostics import RefusedError
+from etcompile.exitcodes import REFUSED
 
 if TYPE_CHECKING:
-    from etcompile.compiler import Options
+    from etcompile.compiler.configured import Configured
     from etcompile.kubeapi import Cluster
-    from etcompile.plan.ignore_differences import Ignored
     from etcompile.plan.scope import Rights
+    from etcompile.plan.step import JobSet
 
-FOLDER = f"{__name__}.folder"
-"""Key in `ctx.meta` of the folder of the configuration file."""
-_DEFAULTS = Settings()
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+Decorator = Callable[[Any], Any]
 
-
-def duration(value: str) -> float:
-    """Return the seconds of `90s`, `10m`, `1h30m` or `90`; 0 is no limit."""
-    if not re.fullmatch(r"\d+|(\d+[smhd])+", value):
-        raise ValueError(f"'{value}' is not a duration; write 90s, 10m or 1h30m")
-    parts = re.findall(r"(\d+)(\D?)", value)
-    return float(sum(int(number) * _UNITS[unit] for number, unit in parts))
-
-
-def namespace_name(value: str) -> str:
-    if not is_label(value):
-        raise ValueError(f"'{value}' is not a valid namespace")
-    return value
-
-
-def _minor_version(value: str) -> str:
-    """Return the version of a schema: 1.34 for v1.34.4, which a server reports."""
-    from etcompile.check import kubernetes
-
-    version = ".".join(value.removeprefix("v").split(".")[:2])
-    known = kubernetes.versions()
-    if version not in known:
-        raise ValueError(f"{version} is not known; use {known[0]} to {known[-1]}")
-    return version
+_FLAGS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "capacity": ((), {"metavar": "FILE|cluster[:CONTEXT]", "type": click.Path()}),
+    "color": ((), {}),
+    "concurrency": ((), {"metavar": "N", "type": click.IntRange(1, 256)}),
+    "ignore": ((), {"metavar": "CODE", "shell_complete": completion.codes}),
+    "namespace": (("-n",), {"metavar": "NS"}),
+    "output-format": ((), {}),
+    "overlay": ((), {"metavar": "FILE", "shell_complete": completion.overlays}),
+    "quiet": (("-q",), {}),
+    "run": ((), {"metavar": "ID|auto"}),
+    "strict": ((), {}),
+}
+"""The settings that have a flag: its other words, and what the schema does not say of it."""
+REPORTING = ("output-format", "color", "quiet")
+RENDERING = ("namespace", "overlay", "run", "strict", "ignore", *REPORTING)
 
 
-def _dlrover_version(value: str) -> str:
-    if not re.fullmatch(r"v?\d{1,3}\.\d{1,3}(\.\d{1,3})?", value):
-        raise ValueError(f"'{value}' is not a version such as 0.6.1")
-    return value
+def combined(*options: Decorator) -> Decorator:
+    """Return one decorator of several, in the order of `--help`."""
+
+    def decorated(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
 
 
-def _profiles(values: tuple[Profile, ...]) -> tuple[Profile, ...]:
-    """Return the tools in a fixed order: that of the flags must not change the stored job."""
-    return tuple(profile for profile in PROFILES if profile in values and profile != "plain")
+def packed(name: str, struct: type[Struct], *options: Decorator) -> Decorator:
+    """Return a decorator of options that a command receives as one struct, by its fields."""
+
+    def decorated(command: Any) -> Any:
+        @functools.wraps(command)
+        def run(*args: Any, **params: Any) -> Any:
+            values = {field: params.pop(field) for field in struct.__struct_fields__}
+            return command(*args, **params, **{name: struct(**values)})
+
+        return combined(*options)(run)
+
+    return decorated
 
 
-def _text(name: str, read: Callable[[str], str | None] = lambda text: text or None) -> Any:
-
-    def checked(value: str) -> str | None:
-        text = read(value)
-        if text not in (None, getattr(_DEFAULTS, name)):
-            from etcompile.compiler.choices import refusal
-
-            if problem := refusal(name, text):
-                raise ValueError(problem)
-        return text
-
-    return converted(checked)
-
-
-def _prices(values: tuple[str, ...]) -> tuple[str, ...]:
-    for value in values:
-        if not re.fullmatch(r"[^=]+=\d+(\.\d+)?", value):
-            raise ValueError(f"'{value}' is no price; write RESOURCE=PRICE: nvidia.com/gpu=2.50")
-    return values
+def setting(key: str) -> Decorator:
+    """Return the flag of a setting, as its schema describes it."""
+    schema, (words, attributes) = setting_schemas()[key], _FLAGS[key]
+    if choices := schema.get("enum"):
+        attributes = {"type": click.Choice(choices), **attributes}
+    default = schema.get("default")
+    return click.option(
+        *(*words, f"--{key}"),
+        help=schema["description"],
+        default=default,
+        show_default=default not in (None, False),
+        is_flag=schema["type"] == "boolean",
+        multiple=schema["type"] == "array",
+        **attributes,
+    )
 
 
-def _codes(values: tuple[str, ...]) -> tuple[str, ...]:
-    if not values:
-        return ()
-    from etcompile.diagnostics.suppression import codes_of, option_problems
-
-    if words := [f"{problem.message}; {problem.hint}" for problem in option_problems(values)]:
-        raise ValueError("; ".join(words))
-    return codes_of(values)
-
-
-def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
-    from etcompile.load.access import Exclude
-
-    Exclude(values).matches(".")
-    return values
+def passed(ctx: click.Context, keys: Sequence[str], params: dict[str, Any]) -> dict[str, Any]:
+    """Take the flags of settings out of the parameters; return those of the command line."""
+    names = {key: key.replace("-", "_") for key in keys}
+    values = {key: params.pop(name) for key, name in names.items()}
+    return {
+        key: value
+        for key, value in values.items()
+        if ctx.get_parameter_source(names[key]) is ParameterSource.COMMANDLINE
+    }
 
 
-PATHS = argument("PATH...", cls=Paths, type=click.Path())
-OPTIONAL_PATHS = argument("[PATH...]", cls=Paths, required=False, type=click.Path())
-JOB = argument("JOB")
-IGNORE = setting(metavar="CODE", callback=converted(_codes), shell_complete=completion.codes)
-KUBERNETES_VERSION = setting(
-    default=_DEFAULTS.kubernetes_version,
-    metavar="V",
-    hidden=True,
-    callback=converted(_minor_version),
-)
-LIVE_NAMESPACE = option("-n", metavar="NS", help="Namespace.  [default: that of the context]")
-SET_NAME = option(
-    "--set",
-    metavar="NAME",
-    help="Name of the set of jobs that the PATHs are. A job that was applied with it and is no"
-    " longer declared is pruned.  [default: the folder, if every PATH is one]",
-)
+@contextmanager
+def refusals_reported(ctx: click.Context, reporting: Reporting) -> Iterator[None]:
+    try:
+        yield
+    except RefusedError as error:
+        report(error.diagnostics, reporting)
+        ctx.exit(error.code)
 
 
-class ReportOptions(Struct, frozen=True, kw_only=True):
-    """How to report errors and warnings.
+def reports(*more: str) -> Decorator:
+    """Decorate a command that reports: it receives `reporting`.
 
-    `ignore` and `strict` are options of commands that report warnings.
+    Args:
+        more: Settings with a flag, in addition to those of all such commands.
     """
 
-    form: Format = setting("--output-format", default="text", per_call=True)
-    ignore: tuple[str, ...] = ()
-    color: Literal["auto", "always", "never"] = setting(default="auto")
-    quiet: bool = setting("-q", per_call=True)
-    strict: bool = False
+    def decorated(command: Any) -> Any:
+        @functools.wraps(command)
+        def run(**params: Any) -> None:
+            ctx = click.get_current_context()
+            flags = passed(ctx, (*REPORTING, *more), params)
+            if "ignore" in flags:
+                from etcompile.compiler.configured import value_of
+
+                with usage_errors(ctx, flags):
+                    flags["ignore"] = value_of("ignore", flags["ignore"])
+            reporting = Reporting.of(flags)
+            with refusals_reported(ctx, reporting):
+                command(reporting=reporting, **params)
+
+        return combined(*map(setting, (*more, *REPORTING)))(run)
+
+    return decorated
 
 
-class SettingOptions(ReportOptions, frozen=True, kw_only=True):
-    namespace: str | None = setting(
-        "-n", metavar="NS", per_call=True, callback=converted(namespace_name)
-    )
-    overlays: tuple[str, ...] = setting(
-        "--overlay", metavar="FILE", is_file=True, per_call=True, shell_complete=completion.overlays
-    )
-    runtimes: tuple[str, ...] = setting(metavar="PATH", is_file=True, type=click.Path())
-    kubernetes_version: str = KUBERNETES_VERSION
-    secret: SecretMode = setting(
-        default=str(_DEFAULTS.secret), metavar="MODE", callback=converted(secret_mode)
-    )
-    services: Services = setting(default=_DEFAULTS.services, hidden=True)
-    templates: Path | None = setting(
-        metavar="DIR",
-        hidden=True,
-        is_file=True,
-        danger="a template is a program",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-    )
-    init_image: str | None = setting(metavar="IMAGE", hidden=True, callback=_text("init_image"))
-    kubectl_image: str | None = setting(
-        default=_DEFAULTS.kubectl_image,
-        metavar="IMAGE",
-        hidden=True,
-        callback=_text("kubectl_image"),
-    )
-    cluster_domain: str = setting(
-        default=_DEFAULTS.cluster_domain,
-        metavar="DOMAIN",
-        hidden=True,
-        callback=_text("cluster_domain", lambda domain: domain.strip(".")),
-    )
-    profiles: tuple[Profile, ...] = setting("--profile", callback=converted(_profiles))
-    gang: str = setting(default=_DEFAULTS.gang, type=click.Choice(GANGS))
-    gang_scheduler: str | None = setting(
-        metavar="NAME", hidden=True, callback=_text("gang_scheduler")
-    )
-    run: str | None = setting(metavar="ID|auto", callback=_text("run"))
-    allow_plain_secrets: bool = setting(hidden=True, danger="it lets Secrets pass")
-    allow_empty: bool = setting()
-    ignore_managed_by: bool = setting(hidden=True)
-    skip_managed_by: bool = setting(hidden=True)
-    dlrover_version: str | None = setting(
-        metavar="VERSION", hidden=True, callback=converted(_dlrover_version)
-    )
-    exclude: tuple[str, ...] = setting(
-        metavar="PATTERN", hidden=True, callback=converted(_patterns)
-    )
-    strict: bool = setting()
-    ignore: tuple[str, ...] = IGNORE
-    environment: str | None = option(
-        metavar="NAME", help="Environment in the configuration file whose settings apply."
-    )
-    config: tuple[str, ...] = option(
+# Commands that compile ----------------------------------------------------------------------------
+
+PATHS = click.argument("paths", metavar="PATH...", cls=Paths, nargs=-1, required=True)
+OPTIONAL_PATHS = click.argument("paths", metavar="[PATH...]", cls=Paths, nargs=-1)
+_CONFIGURATION = (
+    click.option(
+        "--environment",
+        metavar="NAME",
+        help="Environment in the configuration file whose settings apply.",
+    ),
+    click.option(
+        "--config",
+        multiple=True,
         metavar="FILE|KEY=VALUE",
         type=click.Path(),
-        help="Configuration file, or a setting that overrides the file's, such as"
-        " gang=volcano. May be repeated.  [default: the nearest etcompile.toml above the first"
+        shell_complete=completion.settings,
+        help="Configuration file, none to read none, or a setting that overrides the file's, such"
+        " as gang=volcano. May be repeated.  [default: the nearest etcompile.toml above the first"
         " PATH, or pyproject.toml with a table tool.etcompile, up to the root of the repository]",
+    ),
+)
+
+
+class Door(Struct, frozen=True):
+    """What a program that runs for others adds to its command line.
+
+    Args:
+        root: The folder outside of which it opens nothing.
+        problem: Why its request is refused.
+    """
+
+    root: str
+    paths: tuple[str, ...] = ()
+    environment: str | None = None
+    settings: Mapping[str, Any] = {}
+    problem: RefusedError | None = None
+
+
+def compile_options(*flags: str) -> Decorator:
+    return combined(*map(setting, flags), *_CONFIGURATION)
+
+
+def choices(
+    ctx: click.Context, flags: Sequence[str], params: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Take the options of `compile_options` out of the parameters.
+
+    Returns:
+        The arguments of `configured` that they are, and the settings with a flag.
+    """
+    from etcompile.compiler.configured import from_text
+
+    flagged = passed(ctx, flags, params)
+    overrides, files = dict(flagged), []
+    for word in params.pop("config"):
+        key, sign, text = word.partition("=")
+        if key in setting_schemas() and sign:
+            with usage_errors(ctx, flagged):
+                value = from_text(key, text)
+            _override(overrides, key, value)
+        elif sign and key.replace("-", "").isalpha() and key.islower():
+            problem = f"--config {word}: there is no such setting."
+            raise click.UsageError(f"{problem}{did_you_mean(key, setting_schemas())}", ctx)
+        else:
+            files.append(word)
+    if len(files) > 1:
+        raise click.UsageError("--config names one file, and settings as KEY=VALUE", ctx)
+    isolated = files == ["none"]
+    how = {
+        "environment": params.pop("environment"),
+        "file": files[0] if files and not isolated else None,
+        "isolated": isolated,
+        "overrides": overrides,
+    }
+    return how, flagged
+
+
+def compiles(*flags: str, door: Callable[[], Door] | None = None) -> Decorator:
+    """Decorate a command that compiles: it receives `configured` and `reporting`.
+
+    Args:
+        flags: The settings that have a flag.
+        door: For a command that runs for others.
+    """
+
+    def decorated(command: Any) -> Any:
+        @functools.wraps(command)
+        def run(**params: Any) -> None:
+            from etcompile.compiler.configured import configured
+
+            ctx = click.get_current_context()
+            how, flagged = choices(ctx, flags, params)
+            paths, problem = params.get("paths"), None
+            # A command without inputs, such as krm and delete --job, reads no folder either.
+            inputs = paths or ("-" if paths is None or params.get("names") else ".",)
+            if door is not None:
+                way = door()
+                inputs, problem = way.paths or inputs, way.problem
+                how["root"] = way.root
+                for key, value in way.settings.items():
+                    _override(how["overrides"], key, value)
+                how["environment"] = way.environment or how["environment"]
+            with usage_errors(ctx, flagged):
+                settings = configured(inputs, **how)
+            reporting = Reporting.of(settings.values)
+            if settings.diagnostics:
+                report(settings.diagnostics, reporting, are_data=ctx.info_name == "check")
+                ctx.exit(REFUSED)
+            with refusals_reported(ctx, reporting):
+                if problem is not None:
+                    raise problem
+                command(configured=settings, reporting=reporting, **params)
+
+        return compile_options(*flags)(run)
+
+    return decorated
+
+
+def _override(overrides: dict[str, Any], key: str, value: Any) -> None:
+    """Set a value; lists add up, from whichever words of the command line they come."""
+    is_list = isinstance(value, tuple)
+    overrides[key] = (*overrides.get(key, ()), *value) if is_list else value
+
+
+@contextmanager
+def usage_errors(ctx: click.Context, flags: Mapping[str, Any]) -> Iterator[None]:
+    """Report a setting that does not take its value as click reports an option."""
+    from etcompile.compiler.configured import SettingError
+
+    try:
+        yield
+    except SettingError as error:
+        option = f"'--{error.key}'" if error.key in flags else f"'--config {error.key}'"
+        raise click.BadParameter(error.problem, ctx, param_hint=option) from error
+
+
+def job_set(
+    configured: "Configured", paths: Sequence[str], *, prune: bool = False
+) -> "JobSet | None":
+    from etcompile.operations import declarations
+
+    repository = configured.repository_name
+    try:
+        result = declarations.job_set(paths, configured.values["set"], repository=repository)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--config set'") from error
+    if result is None and prune:
+        click.echo(
+            "--prune does not find jobs whose files were removed: nothing names the repository. Set"
+            " repository-name in etcompile.toml, add a Git remote origin, or use --config set=NAME",
+            err=True,
+        )
+    return result
+
+
+# Commands that read or change a cluster -----------------------------------------------------------
+
+JOB = click.argument("job", metavar="JOB")
+LIVE_NAMESPACE = click.option(
+    "-n", "--namespace", metavar="NS", help="Namespace.  [default: that of the context]"
+)
+GIVE_UP = "Give up after this time, such as 90s, 10m or 1h30m; 0 means never."
+
+
+def timeout(default: str | None = None) -> Decorator:
+    from etcompile.model.settings import duration
+
+    more = "" if default else "  [default: 15m; never with --wait complete]"
+    return click.option(
+        "--timeout",
+        metavar="T",
+        default=default,
+        show_default=default is not None,
+        callback=converted(duration),
+        help=f"{GIVE_UP}{more}",
     )
-    isolated: bool = option(help="Read no configuration file.")
 
 
-class CompileOptions(SettingOptions, frozen=True, kw_only=True):
-    paths: tuple[str, ...] = PATHS
+def wait(help: str) -> Decorator:  # noqa: A002 - as of click.option
+    kind = click.Choice(["ready", "complete", "none"])
+    return click.option("--wait", type=kind, default="ready", show_default=True, help=help)
 
 
-class LayoutOptions(Struct, frozen=True, kw_only=True):
-    split: bool = setting(per_call=True)
-    layout: Literal["jobs", "staged"] = setting(default="jobs", per_call=True)
-
-
-class CapacityOptions(Struct, frozen=True, kw_only=True):
-    """The cluster that the jobs must fit, and the prices of its resources."""
-
-    capacity: str | None = setting(
-        metavar="FILE|cluster[:CONTEXT]", is_file=True, type=click.Path()
-    )
-    prices: tuple[str, ...] = setting(
-        "--price", metavar="RESOURCE=PRICE", hidden=True, callback=converted(_prices)
-    )
-
-
-class RepositoryOptions(Struct, frozen=True, kw_only=True):
-    """Settings of the file that are options of no command."""
-
-    repository_name: str | None = setting(hidden=True)
-
-
-class Connection(Struct, frozen=True, kw_only=True):
-    context: str | None = option(
-        metavar="NAME",
-        shell_complete=completion.contexts,
-        help="Context of the kubeconfig.  [default: the current context]",
-    )
-    kubeconfig: Path | None = option(
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Path of the kubeconfig.  [default: $KUBECONFIG, else ~/.kube/config]",
-    )
+class Connection(Struct, frozen=True):
+    context: str | None = None
+    kubeconfig: Path | None = None
 
     def connect(self, namespace: str | None = None, **how: Any) -> "Cluster":
         """Connect to the cluster; the arguments are those of `kubeapi.connect`."""
@@ -246,51 +329,79 @@ class Connection(Struct, frozen=True, kw_only=True):
         return connect(self.context, namespace, self.kubeconfig, **how)
 
 
-class ClusterOptions(Connection, frozen=True, kw_only=True):
-    output: Literal["text", "json"] = option(
-        "-o",
-        default="text",
-        help="Progress as text for people, or as one JSON event per line for programs.",
-    )
-    concurrency: int = setting(default=32, metavar="N", type=click.IntRange(1, 256))
-
-
-class RightsOptions(Struct, frozen=True, kw_only=True):
-    prune: bool = option(help="Delete objects that are no longer in the files.")
-    replace: bool = option(help="Delete and recreate objects whose changed fields are immutable.")
-    replace_data: tuple[str, ...] = option(
+_CONNECTION = (
+    click.option(
+        "--context",
         metavar="NAME",
-        help="Replace this object although it holds data: NAME, KIND/NAME or NAMESPACE/KIND/NAME."
-        " May be repeated.",
-    )
-    adopt: bool = option(help="Take over objects that other people or tools created.")
-    take_ownership: tuple[str, ...] = option(
-        metavar="MANAGER", help="Change fields that this field manager owns. May be repeated."
-    )
-    ignore_differences: str | None = setting(
-        metavar="FILE", is_file=True, type=click.Path(exists=True, dir_okay=False)
-    )
-    targets: tuple[str, ...] = option(
-        "--target",
-        metavar="NAME",
-        help="Limit the run to this object: NAME, KIND/NAME or NAMESPACE/KIND/NAME. May be"
-        " repeated.",
-    )
+        shell_complete=completion.contexts,
+        help="Context of the kubeconfig.  [default: the current context]",
+    ),
+    click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Path of the kubeconfig.  [default: $KUBECONFIG, else ~/.kube/config]",
+    ),
+)
+connects = packed("connection", Connection, *_CONNECTION)
 
-    def rights(self) -> "Rights":
+
+PROGRESS = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Progress as text for people, or as one JSON event per line for programs.",
+)
+
+
+class ChangeOptions(Connection, frozen=True):
+    """The cluster to change, how to show it, and whether to ask before."""
+
+    output: str = "text"
+    dry_run: str | None = None
+    yes: bool = False
+
+
+changes_cluster = packed(
+    "cluster",
+    ChangeOptions,
+    click.option(
+        "--dry-run",
+        metavar="[=client|server]",
+        type=click.Choice(["client", "server"]),
+        help="Change nothing and show the plan. =server also validates it with the API server.",
+    ),
+    click.option(
+        "-y", "--yes", is_flag=True, help="Do not ask before objects are deleted or replaced."
+    ),
+    PROGRESS,
+    *_CONNECTION,
+)
+
+
+class RightsOptions(Struct, frozen=True):
+    prune: bool
+    replace: bool
+    replace_data: tuple[str, ...]
+    adopt: bool
+    targets: tuple[str, ...]
+
+    def rights(self, configured: "Configured") -> "Rights":
         """Return the rights of a plan.
 
         Raises:
-            click.BadParameter: the file of `--ignore-differences` cannot be read.
+            click.BadParameter: the file of `ignore-differences` cannot be read.
         """
         from etcompile.load import load
-        from etcompile.plan.ignore_differences import IgnoreError, ignored
+        from etcompile.plan.ignore_differences import Ignored, IgnoreError, ignored
         from etcompile.plan.scope import Rights
 
         rules: list[Ignored] = []
-        if self.ignore_differences is not None:
-            hint = "--ignore-differences"
-            loaded = load([self.ignore_differences])
+        if (file := configured.values["ignore-differences"]) is not None:
+            hint = "'--config ignore-differences'"
+            loaded = load([str(file)])
             for diagnostic in loaded.diagnostics:
                 problem = f"{diagnostic.location}: {diagnostic.message}"
                 raise click.BadParameter(problem, param_hint=hint)
@@ -305,36 +416,39 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
             replace_data=frozenset(self.replace_data),
             adopt=self.adopt,
             prune=self.prune,
-            take_ownership=frozenset(self.take_ownership),
+            take_ownership=frozenset(configured.values["take-ownership"]),
+            drain=configured.values["drain"],
             ignored=tuple(rules),
         )
 
 
-SETTINGS = (
-    *(CompileOptions, LayoutOptions, CapacityOptions, ClusterOptions),
-    *(RightsOptions, RepositoryOptions),
+takes_rights = packed(
+    "rights",
+    RightsOptions,
+    click.option("--prune", is_flag=True, help="Delete objects that are no longer in the files."),
+    click.option(
+        "--replace",
+        is_flag=True,
+        help="Delete and recreate objects whose changed fields are immutable.",
+    ),
+    click.option(
+        "--replace-data",
+        multiple=True,
+        metavar="NAME",
+        help="Replace this object although it holds data: NAME, KIND/NAME or NAMESPACE/KIND/NAME."
+        " May be repeated.",
+    ),
+    click.option(
+        "--adopt",
+        is_flag=True,
+        help="Take over objects that other people or tools created.",
+    ),
+    click.option(
+        "--target",
+        "targets",
+        multiple=True,
+        metavar="NAME",
+        help="Limit the run to this object: NAME, KIND/NAME or NAMESPACE/KIND/NAME. May be"
+        " repeated.",
+    ),
 )
-"""The groups that together contain every setting of the configuration file."""
-
-
-def compiler_options(options: SettingOptions) -> "Options":
-    from etcompile.compiler import Options
-    from etcompile.load.access import Exclude, Limits
-
-    settings = {name: getattr(options, name) for name in Settings.__struct_fields__}
-    names = {*SettingOptions.__struct_fields__} & {*Options.__struct_fields__}
-    chosen = {name: getattr(options, name) for name in names}
-    named, declared = explicit(), explicit(in_file=True)
-    folder = "." if "exclude" in named else click.get_current_context().meta.get(FOLDER, ".")
-    limits = Limits(exclude=Exclude(options.exclude, folder))
-    everything = Settings(**settings)
-    return Options(settings=everything, explicit=named, chosen=declared, limits=limits, **chosen)
-
-
-def explicit(*, in_file: bool = False) -> frozenset[str]:
-    """Return the names of options on the command line; with those of the file if `in_file`."""
-    context = click.get_current_context()
-    unset = {ParameterSource.DEFAULT, *(() if in_file else (ParameterSource.DEFAULT_MAP,))}
-    return frozenset(
-        name for name in context.params if context.get_parameter_source(name) not in unset
-    )

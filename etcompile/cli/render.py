@@ -4,20 +4,21 @@ import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
-from etcompile.cli.command_line import option, refuse_without, subcommand
-from etcompile.cli.configured import CompilingCommand, of
-from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options
-from etcompile.cli.reporting import compiled, notices, refuses, report, write
+from etcompile.cli.command_line import HELP, CompilingCommand, refuse_without
+from etcompile.cli.options import PATHS, RENDERING, compiles
+from etcompile.cli.reporting import Reporting, compiled, notices, refuses, report, write
 from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.exitcodes import DIFFERENT, REFUSED
 
 if TYPE_CHECKING:
     from etcompile.compiler import Compilation
+    from etcompile.compiler.configured import Configured
     from etcompile.diagnostics import Diagnostic
     from etcompile.emit.output_state import Comparison
 
@@ -44,83 +45,118 @@ class _Format(click.Choice):  # type: ignore[type-arg]  # click 8.1 has no gener
         return super().convert(value, param, ctx)
 
 
-class _Options(CompileOptions, frozen=True, kw_only=True):
-    output_dir: Path | None = option(
-        "-d",
-        metavar="DIR",
-        type=_Folder(path_type=Path),
-        help="Write a folder with a kustomization instead of a stream. Its content is replaced.",
-    )
-    output: Literal["yaml", "json", "name"] = option(
-        "-o",
-        type=_Format(["yaml", "json", "name"]),
-        default="yaml",
-        help="Format of standard output: manifests, a List in JSON, or names of the form"
-        " kind/name.",
-    )
-    folder: LayoutOptions
-    check: bool = option(
-        help="With -d: write nothing. Show which files are out of date; exit with 1 if any is."
-    )
-    against: str | None = option(
-        metavar="REV",
-        help="With --check: also refuse changes that objects rendered at this Git revision cannot"
-        " take.  [default: the base of the pull request, if GitHub or GitLab names one]",
-    )
-    force: bool = option(help="With -d: overwrite files that were edited by hand.")
-    replaced: bool = option(
-        "--replace",
-        help="With -d: accept changes that Kubernetes refuses on a live object, which you delete"
-        " yourself.",
-    )
+class _Writing(Struct, frozen=True):
+    """A folder to write or to check.
+
+    Args:
+        against: The revision whose objects must be able to take the changes.
+        replaced: The user deletes objects that cannot.
+    """
+
+    output: Path
+    files: dict[str, str]
+    against: str | None
+    force: bool
+    replaced: bool
 
 
-@subcommand("render", _Options, cls=CompilingCommand)
-def command(ctx: click.Context, options: _Options) -> None:
+@click.command("render", cls=CompilingCommand, context_settings=HELP)
+@PATHS
+@compiles(*RENDERING)
+@click.option(
+    "-d",
+    "--output-dir",
+    metavar="DIR",
+    type=_Folder(path_type=Path),
+    help="Write a folder with a kustomization instead of a stream. Its content is replaced.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=_Format(["yaml", "json", "name"]),
+    default="yaml",
+    show_default=True,
+    help="Format of standard output: manifests, a List in JSON, or names of the form kind/name.",
+)
+@click.option(
+    "--check",
+    is_flag=True,
+    help="With -d: write nothing. Show which files are out of date; exit with 1 if any is.",
+)
+@click.option(
+    "--against",
+    metavar="REV",
+    help="With --check: also refuse changes that objects rendered at this Git revision cannot"
+    " take.  [default: the base of the pull request, if GitHub or GitLab names one]",
+)
+@click.option("--force", is_flag=True, help="With -d: overwrite files that were edited by hand.")
+@click.option(
+    "--replace",
+    "replaced",
+    is_flag=True,
+    help="With -d: accept changes that Kubernetes refuses on a live object, which you delete"
+    " yourself.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    configured: "Configured",
+    reporting: Reporting,
+    output_dir: Path | None,
+    form: str,
+    check: bool,
+    against: str | None,
+    force: bool,
+    replaced: bool,
+) -> None:
     """Compile job specifications to Kubernetes manifests.
 
     PATH is a file, a directory, a glob, or - for standard input. A ScaleOut or ScaleIn is applied
     to the job that it names. The order of the PATHs does not matter: intents without a sequence
     number count in the order of the names of their files.
     """
-    output = options.output_dir
+    output = output_dir
     if output is None:
-        refuse_without("-d DIR", "check", "force", "replaced", "split", "layout")
-    elif options.output != "yaml":
+        refuse_without("-d DIR", "check", "force", "replaced")
+    elif form != "yaml":
         raise click.UsageError("-o is the format of standard output: leave out -d DIR")
-    if options.check and options.force:
+    if check and force:
         raise click.UsageError("--check writes nothing: leave out --force")
-    if not options.check:
+    if not check:
         refuse_without("--check", "against")
-    chosen = compiler_options(options)
     # Before anything is read: else the report that the output folder is skipped would come first.
     refusal = None
     if output is not None:
-        inputs = [Path(path) for path in options.paths if path != "-"]
+        inputs = [Path(path) for path in paths if path != "-"]
         # Errors of the system are reported where the folder is opened.
         from etcompile.emit.directory import refusal as refusal_of
 
         with contextlib.suppress(OSError, ValueError):
-            refusal = refusal_of(output, inputs, reads_only=options.check)
+            refusal = refusal_of(output, inputs, reads_only=check)
     if refusal is not None:
         raise RefusedError([refusal])
-    compilation = compiled(options.paths, replace(chosen, output=output), options)
-    has_one_stage = output is not None and options.folder.layout == "jobs"
+    compilation = compiled(paths, replace(configured.options, output=output), reporting)
+    has_one_stage = output is not None and configured.values["layout"] == "jobs"
     if has_one_stage and "flux" in compilation.settings.profiles:
         from etcompile.check.output_rules import check_flux_stage
 
         problems = check_flux_stage([(group.origin, group.objects) for group in compilation.groups])
         diagnostics = (*compilation.diagnostics, *problems)
         compilation = replace(compilation, diagnostics=diagnostics)
-    if refuses(compilation.diagnostics, options):
+    if refuses(compilation.diagnostics, reporting):
         raise RefusedError(compilation.findings)
     if output is None:
-        report(compilation.findings, options)
-        for text in _stream(compilation, options.output):
+        report(compilation.findings, reporting)
+        for text in _stream(compilation, form):
             write(text)
-    else:
-        files = output_files(compilation, options)
-        ctx.exit((_check if options.check else _write)(compilation, output, files, options))
+        return
+    writing = _Writing(output, output_files(compilation, configured), against, force, replaced)
+    if check:
+        ctx.exit(_check(compilation, writing, reporting))
+    inputs = [Path(path) for path in (*paths, *compilation.files) if path != "-"]
+    ctx.exit(_write(compilation, writing, inputs, reporting))
 
 
 def _stream(compilation: "Compilation", form: str) -> Iterable[str]:
@@ -140,7 +176,7 @@ def _stream(compilation: "Compilation", form: str) -> Iterable[str]:
         yield from emit.blocks(objects, compilation.sources)
 
 
-def output_files(compilation: "Compilation", options: _Options) -> dict[str, str]:
+def output_files(compilation: "Compilation", configured: "Configured") -> dict[str, str]:
     from etcompile import emit
     from etcompile._version import __version__
     from etcompile.compiler.stored import settings_value
@@ -150,49 +186,48 @@ def output_files(compilation: "Compilation", options: _Options) -> dict[str, str
         emit.Group(group.name, group.namespace, tuple(group.objects), group.sources)
         for group in compilation.groups
     ]
-    staged = options.folder.layout == "staged"
-    settings = settings_value(compilation.settings) | {"split": options.folder.split}
-    settings |= {"layout": options.folder.layout} if staged else {}
-    if options.namespace:
-        settings["namespace"] = options.namespace
+    values = configured.values
+    split, staged = values["split"], values["layout"] == "staged"
+    settings = settings_value(compilation.settings) | {"split": split}
+    settings |= {"layout": values["layout"]} if staged else {}
+    if values["namespace"]:
+        settings["namespace"] = values["namespace"]
     runs = {group.title: group.run for group in compilation.groups if group.run}
     settings |= {"runs": runs} if runs else {}
-    configuration = of(click.get_current_context()).record
-    record = Record(__version__, settings, compilation.inputs, configuration)
-    return with_lock(emit.layout(groups, split=options.folder.split, staged=staged), record)
+    record = Record(__version__, settings, compilation.inputs, configured.record)
+    return with_lock(emit.layout(groups, split=split, staged=staged), record)
 
 
-def _check(
-    compilation: "Compilation", output: Path, files: dict[str, str], options: _Options
-) -> int:
+def _check(compilation: "Compilation", writing: _Writing, reporting: Reporting) -> int:
     """Show what is not up to date; return the exit code."""
     from etcompile.compiler.previous import replacements, replacements_since
     from etcompile.emit.directory import refusals
     from etcompile.emit.output_state import compare
     from etcompile.load.revision import RevisionError, base
 
+    output, files, replaced = writing.output, writing.files, writing.replaced
     comparison = compare(output, files)
-    version, replaced = compilation.settings.kubernetes_version, options.replaced
+    version = compilation.settings.kubernetes_version
     problems = list(refusals(output, comparison, force=True))
     if not problems:
         problems = replacements(output, comparison, files, version, replaced=replaced)
         try:
-            if (revision := base(options.against, output)) is not None:
+            if (revision := base(writing.against, output)) is not None:
                 more = replacements_since(revision, output, files, version, replaced=replaced)
                 known = {problem.message for problem in problems}
                 problems += (problem for problem in more if problem.message not in known)
         except RevisionError as error:
-            option = "--against" if options.against is not None else "the base of the pull request"
+            option = "--against" if writing.against is not None else "the base of the pull request"
             advice = "fetch it, or name another revision with --against"
             facts = {"option": option, "problem": error, "advice": advice}
             problems.append(diagnose(codes.OPTION, None, **facts))
-    report((*compilation.findings, *problems), options)
-    if refuses(problems, options):
+    report((*compilation.findings, *problems), reporting)
+    if refuses(problems, reporting):
         return REFUSED
-    if not comparison.equal and not options.quiet:
+    if not comparison.equal and not reporting.quiet:
         lines = _difference(output, comparison, files)
         write(*(f"{line}\n" for line in lines), errors="replace")
-    if notices(options):
+    if notices(reporting):
         state = "up to date"
         if not comparison.equal:
             by_hand = comparison.edited or comparison.damage
@@ -234,10 +269,11 @@ def _difference(
 
 
 def _write(
-    compilation: "Compilation", output: Path, files: dict[str, str], options: _Options
+    compilation: "Compilation", writing: _Writing, inputs: list[Path], reporting: Reporting
 ) -> int:
     from etcompile.emit import directory
 
+    output, files = writing.output, writing.files
     problems: list[Diagnostic] = []
 
     def agrees(comparison: "Comparison") -> bool:
@@ -246,16 +282,15 @@ def _write(
 
             version = compilation.settings.kubernetes_version
             problems.extend(
-                replacements(output, comparison, files, version, replaced=options.replaced)
+                replacements(output, comparison, files, version, replaced=writing.replaced)
             )
-        return not refuses(problems, options)
+        return not refuses(problems, reporting)
 
-    inputs = [Path(path) for path in (*options.paths, *compilation.files) if path != "-"]
-    written = directory.write(output, files, inputs=inputs, force=options.force, agrees=agrees)
-    report((*compilation.findings, *written.diagnostics, *problems), options)
-    if written.diagnostics or refuses(problems, options):
+    written = directory.write(output, files, inputs=inputs, force=writing.force, agrees=agrees)
+    report((*compilation.findings, *written.diagnostics, *problems), reporting)
+    if written.diagnostics or refuses(problems, reporting):
         return REFUSED
-    if notices(options):
+    if notices(reporting):
         counts = f"{written.written} written, {written.unchanged} unchanged"
         removed = f", {len(written.removed)} removed" if written.removed else ""
         click.echo(f"{output}: {counts}{removed}", err=True)

@@ -2,22 +2,37 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
+from msgspec import Struct
 
-from etcompile.cli.options import ReportOptions
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
-from etcompile.diagnostics.output import SUPPRESSION_FORMS
+from etcompile.diagnostics.output import SUPPRESSION_FORMS, Format
 
 if TYPE_CHECKING:
     from etcompile.compiler import Compilation, Options
 
 
+class Reporting(Struct, frozen=True):
+    """How to report errors and warnings; `ignore` has codes of warnings."""
+
+    form: Format = "text"
+    color: str = "auto"
+    quiet: bool = False
+    strict: bool = False
+    ignore: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        keys = {"form": "output-format", **{key: key for key in cls.__struct_fields__[1:]}}
+        return cls(**{name: settings[key] for name, key in keys.items() if key in settings})
+
+
 def report(
-    diagnostics: Sequence[Diagnostic], options: ReportOptions, *, are_data: bool = False
+    diagnostics: Sequence[Diagnostic], reporting: Reporting, *, are_data: bool = False
 ) -> None:
     """Write all diagnostics of a run.
 
@@ -26,9 +41,9 @@ def report(
             in formats that mark them.
         are_data: They are the output of the command, so machines read them on standard output.
     """
-    form = options.form
-    diagnostics = _marked(diagnostics, options.ignore)
-    if options.quiet and not options.strict:
+    form = reporting.form
+    diagnostics = _marked(diagnostics, reporting.ignore)
+    if reporting.quiet and not reporting.strict:
         diagnostics = [each for each in diagnostics if each.severity is Severity.ERROR]
     if form not in SUPPRESSION_FORMS:
         diagnostics = [each for each in diagnostics if each.suppressed is None]
@@ -37,7 +52,7 @@ def report(
     from etcompile.diagnostics.output import Audience, render
     from etcompile.load.configuration import root_of
 
-    audience = Audience(colored(options.color, sys.stderr), Path(root_of(os.path.realpath("."))))
+    audience = Audience(colored(reporting.color, sys.stderr), Path(root_of(os.path.realpath("."))))
     text = render(form, diagnostics, audience)
     if form == "text":
         click.echo(text, err=True, nl=False, color=True)
@@ -48,23 +63,23 @@ def report(
         stream.flush()
 
 
-def compiled(paths: Sequence[str], chosen: "Options", options: ReportOptions) -> "Compilation":
+def compiled(paths: Sequence[str], chosen: "Options", reporting: Reporting) -> "Compilation":
     """Compile paths, and name the output folders that were skipped."""
     from etcompile.compiler import compile  # noqa: A004
 
     compilation = compile(paths, chosen)
-    for folder in compilation.outputs if notices(options) else ():
+    for folder in compilation.outputs if notices(reporting) else ():
         here = os.path.relpath(folder)
         shown = folder if here.startswith(os.pardir) else here
         click.echo(f"{shown}: skipped, because etcompile rendered it", err=True)
     return compilation
 
 
-def refuses(diagnostics: Sequence[Diagnostic], options: ReportOptions) -> bool:
+def refuses(diagnostics: Sequence[Diagnostic], reporting: Reporting) -> bool:
     """Return True for an error, or under `--strict` for anything reported."""
-    if has_errors(diagnostics) or not options.strict:
+    if has_errors(diagnostics) or not reporting.strict:
         return has_errors(diagnostics)
-    marked = _marked(diagnostics, options.ignore)
+    marked = _marked(diagnostics, reporting.ignore)
     return any(diagnostic.suppressed is None for diagnostic in marked)
 
 
@@ -76,9 +91,9 @@ def _marked(diagnostics: Sequence[Diagnostic], ignored: Sequence[str]) -> list[D
     return [*by_option(diagnostics, ignored)]
 
 
-def notices(options: ReportOptions) -> bool:
+def notices(reporting: Reporting) -> bool:
     """Return True if a person reads the output and did not ask for quiet."""
-    return options.form == "text" and not options.quiet
+    return reporting.form == "text" and not reporting.quiet
 
 
 def write(*texts: str, errors: str = "strict") -> None:

@@ -2,25 +2,42 @@
 
 import click
 
-from etcompile.cli.command_line import SectionedCommand, option, subcommand
-from etcompile.cli.options import JOB, LIVE_NAMESPACE, ReportOptions
-from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
+from etcompile.cli.command_line import HELP, SectionedCommand
+from etcompile.cli.options import (
+    JOB,
+    LIVE_NAMESPACE,
+    ChangeOptions,
+    changes_cluster,
+    reports,
+    setting,
+    timeout,
+    wait,
+)
+from etcompile.cli.reporting import Reporting
+from etcompile.cli.rollouts import Session, Wait
 
 
-class _Options(ReportOptions, frozen=True, kw_only=True):
-    job: str = JOB
-    namespace: str | None = LIVE_NAMESPACE
-    adopt: bool = option(help="Also restart Pods that other people or tools manage.")
-    wait: Wait = option(
-        default="ready",
-        help="Wait until all Pods are ready, until the job has completed, or not at all.",
-    )
-    timeout: float | None = TIMEOUT
-    cluster: RolloutOptions
-
-
-@subcommand("restart", _Options, cls=SectionedCommand)
-def command(ctx: click.Context, options: _Options) -> None:
+@click.command("restart", cls=SectionedCommand, context_settings=HELP)
+@JOB
+@LIVE_NAMESPACE
+@click.option("--adopt", is_flag=True, help="Also restart Pods that other people or tools manage.")
+@wait("Wait until all Pods are ready, until the job has completed, or not at all.")
+@timeout()
+@setting("concurrency")
+@changes_cluster
+@reports()
+@click.pass_context
+def command(
+    ctx: click.Context,
+    job: str,
+    namespace: str | None,
+    reporting: Reporting,
+    adopt: bool,
+    wait: Wait,
+    timeout: float | None,
+    concurrency: int,
+    cluster: ChangeOptions,
+) -> None:
     """Run a job again, whether it is running, has failed or has succeeded: replace all its Pods.
 
     The job is taken from the cluster, as its last apply left it; no file is read. restart deletes
@@ -31,9 +48,9 @@ def command(ctx: click.Context, options: _Options) -> None:
     """
     from etcompile.operations.running_jobs import restart_proposal
 
-    session = Session(ctx, options, options.cluster)
+    session = Session(ctx, reporting, cluster, concurrency)
     with session.concluded():
-        with options.cluster.connect(options.namespace, notice=session.shown.repeat) as cluster:
-            proposal = restart_proposal(cluster, options.job, adopt=options.adopt)
-            result = session.carry_out(cluster, proposal, options.wait, options.timeout)
+        with cluster.connect(namespace, notice=session.shown.repeat) as connected:
+            proposal = restart_proposal(connected, job, adopt=adopt)
+            result = session.carry_out(connected, proposal, wait, timeout)
         session.leave(result.code, result.diagnostics)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from etcompile import emit
-from etcompile.cli.command_line import converted, option
-from etcompile.cli.options import ClusterOptions, ReportOptions, duration
-from etcompile.cli.reporting import colored, notices, report, write
+from etcompile.cli.options import ChangeOptions
+from etcompile.cli.reporting import Reporting, colored, notices, report, write
 from etcompile.diagnostics import Diagnostic, RefusedError
 from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
 from etcompile.plan.groups import STYLES, destroyed, toll
@@ -27,48 +26,32 @@ if TYPE_CHECKING:
     from etcompile.rollout import Proposal, Rollout
 
 _LISTED = 20  # lines of objects in a question
-GIVE_UP = "Give up after this time, such as 90s, 10m or 1h30m; 0 means never."
-"""The help of `--timeout`."""
-
 Wait = Literal["ready", "complete", "none"]
-TIMEOUT = option(
-    metavar="T",
-    type=str,
-    callback=converted(duration),
-    help=f"{GIVE_UP}  [default: 15m; never with --wait complete]",
-)
-
-
-class RolloutOptions(ClusterOptions, frozen=True, kw_only=True):
-    """The cluster to change, and whether to ask before."""
-
-    dry_run: Literal["client", "server"] | None = option(
-        metavar="[=client|server]",
-        help="Change nothing and show the plan. =server also validates it with the API server.",
-    )
-    yes: bool = option("-y", help="Do not ask before objects are deleted or replaced.")
 
 
 class Session:
     """A command that changes a cluster, from its start to its exit code."""
 
-    def __init__(self, ctx: click.Context, options: ReportOptions, rollout: RolloutOptions) -> None:
+    def __init__(
+        self, ctx: click.Context, reporting: Reporting, rollout: ChangeOptions, concurrency: int
+    ) -> None:
         from etcompile.cli.progress import Events, Lines
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        self._color = colored(options.color, sys.stdout)
-        lines = Lines(sys.stdout, quiet=options.quiet, color=self._color)
+        self._color = colored(reporting.color, sys.stdout)
+        lines = Lines(sys.stdout, quiet=reporting.quiet, color=self._color)
         self.shown = Events(sys.stdout) if rollout.output == "json" else lines
         self.unreported: tuple[Diagnostic, ...] = ()
         """Diagnostics to report at the end."""
         self._ctx = ctx
-        self._options = options
+        self._reporting = reporting
+        self._concurrency = concurrency
         self._rollout = rollout
 
     def leave(self, code: int, diagnostics: Sequence[Diagnostic]) -> NoReturn:
         reported = (*self.unreported, *diagnostics)
         self.shown.conclude(code, reported)
-        report(reported, self._options)
+        report(reported, self._reporting)
         self._ctx.exit(code)
 
     @contextmanager
@@ -130,7 +113,7 @@ class Session:
         result = execute(
             cluster,
             proposal,
-            Choices(wait, timeout or None, drain, self._rollout.concurrency),
+            Choices(wait, timeout or None, drain, self._concurrency),
             dry_run=dry_run == "server",
             begin=self.shown.begin,
             tell=self.shown.tell,
@@ -139,7 +122,7 @@ class Session:
         )
         left = [step for step in plan.steps if step.action == "unmanaged"]
         could = [step for step in left if any(remedy.option == "prune" for remedy in step.remedies)]
-        if could and notices(self._options) and self._rollout.output == "text":
+        if could and notices(self._reporting) and self._rollout.output == "text":
             count = f"{len(could)} object{'s are' if len(could) > 1 else ' is'}"
             click.echo(f"{count} no longer in the files, and kept: --prune deletes them", err=True)
         return result

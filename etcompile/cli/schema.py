@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-from msgspec import Struct
 
 from etcompile import frontends, overlays
 from etcompile.check.json_schemas import bundled_schema
 from etcompile.cli import completion
-from etcompile.cli.command_line import argument, did_you_mean, subcommand
+from etcompile.cli.command_line import HELP, Command, did_you_mean
 from etcompile.frontends.kind import Kind, names_of
 from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 from etcompile.integrations.krm import SCHEMAS
@@ -54,12 +53,9 @@ def names(described: Iterable[Kind | _Other] = ()) -> Iterator[tuple[str, str]]:
         yield next(name for name in its if name not in others), each.summary
 
 
-class _Options(Struct, frozen=True, kw_only=True):
-    kind: str = argument("KIND", shell_complete=completion.kinds)
-
-
-@subcommand("schema", _Options)
-def command(_ctx: click.Context, options: _Options) -> None:
+@click.command("schema", cls=Command, context_settings=HELP)
+@click.argument("kind", metavar="KIND", shell_complete=completion.kinds)
+def command(kind: str) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind.
 
     KIND is the name of a kind, in upper or lower case. If several API versions or groups have it,
@@ -68,14 +64,13 @@ def command(_ctx: click.Context, options: _Options) -> None:
     what etcompile.toml holds, diagnostics what --output-format json writes, and plan what
     diff --plan writes. docs/editors.md says how to set up an editor with them.
     """
-    name = options.kind
-    lower = name.strip().lower()
+    lower = kind.strip().lower()
     known_by = ((each, names_of(each.api_version, each.name)) for each in _described())
     meant = [each for each, its in known_by if lower in map(str.lower, its)]
     if len(meant) != 1:
         known = ", ".join(each for each, _ in names(meant or frontends.kinds()))
-        near = did_you_mean(name, [each for each, _ in names()])
+        near = did_you_mean(kind, [each for each, _ in names()])
         problem = f"is not known.{near} Use one of" if near else "is not known; use one of"
         problem = "is ambiguous; use one of" if meant else problem
-        raise click.BadParameter(f"'{name}' {problem}: {known}", param_hint="KIND")
+        raise click.BadParameter(f"'{kind}' {problem}: {known}", param_hint="KIND")
     click.echo(json.dumps(bundled_schema(meant[0].schema), indent=2, ensure_ascii=False))

@@ -3,13 +3,13 @@
 import itertools
 import json
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
-from etcompile.cli.command_line import argument, option, subcommand
-from etcompile.cli.options import LIVE_NAMESPACE, Connection, ReportOptions
-from etcompile.cli.reporting import colored, write
+from etcompile.cli.command_line import HELP, Command
+from etcompile.cli.options import LIVE_NAMESPACE, Connection, connects, reports
+from etcompile.cli.reporting import Reporting, colored, write
 from etcompile.exitcodes import FAILED
 
 if TYPE_CHECKING:
@@ -17,25 +17,38 @@ if TYPE_CHECKING:
     from etcompile.status import JobStatus, Seen
 
 
-class _Options(ReportOptions, frozen=True, kw_only=True):
-    job: str | None = argument("[JOB]")
-    namespace: str | None = LIVE_NAMESPACE
-    all_namespaces: bool = option("-A", help="Show the jobs of all namespaces.")
-    connection: Connection
-    watch: bool = option(
-        "-w",
-        help="Keep watching: print a line for each change. With JOB, stop when it has succeeded or"
-        " failed.",
-    )
-    output: Literal["text", "json"] = option(
-        "-o",
-        default="text",
-        help="Text for people, or JSON for scripts; with --watch one JSON object per change.",
-    )
-
-
-@subcommand("status", _Options)
-def command(ctx: click.Context, options: _Options) -> None:
+@click.command("status", cls=Command, context_settings=HELP)
+@click.argument("job", metavar="[JOB]", required=False)
+@LIVE_NAMESPACE
+@click.option("-A", "--all-namespaces", is_flag=True, help="Show the jobs of all namespaces.")
+@connects
+@click.option(
+    "-w",
+    "--watch",
+    is_flag=True,
+    help="Keep watching: print a line for each change. With JOB, stop when it has succeeded or"
+    " failed.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Text for people, or JSON for scripts; with --watch one JSON object per change.",
+)
+@reports()
+@click.pass_context
+def command(
+    ctx: click.Context,
+    job: str | None,
+    namespace: str | None,
+    reporting: Reporting,
+    all_namespaces: bool,
+    connection: Connection,
+    watch: bool,
+    output: str,
+) -> None:
     """Show the state of one job in the cluster, or of all jobs, and why it is not running.
 
     The watcher records the phase. If none runs, status derives the phase from the Pods by the job's
@@ -47,26 +60,25 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.diagnostics.redaction import shown_value
     from etcompile.status import documents, seen
 
-    if options.all_namespaces and options.namespace:
+    if all_namespaces and namespace:
         raise click.UsageError("--namespace and --all-namespaces cannot be combined")
-    with options.connection.connect(options.namespace) as cluster:
-        namespace = None if options.all_namespaces else cluster.namespace
-        view = seen(cluster, options.job, namespace)
-        if options.watch:
-            ctx.exit(_watched(cluster, view, options))
+    with connection.connect(namespace) as cluster:
+        view = seen(cluster, job, None if all_namespaces else cluster.namespace)
+        if watch:
+            ctx.exit(_watched(cluster, view, output, reporting))
         jobs = view.statuses()
-    if options.output == "json":
+    if output == "json":
         values = [shown_value(documents.job_value(status)) for status in jobs]
         value = values[0] if view.job and len(values) == 1 else {"jobs": values}
         write(json.dumps(value, indent=2) + "\n")
     elif jobs:
-        write(_text(view, jobs, color=colored(options.color, sys.stdout)))
-    elif not options.quiet:
+        write(_text(view, jobs, color=colored(reporting.color, sys.stdout)))
+    elif not reporting.quiet:
         where = f"namespace {view.namespace}" if view.namespace else "any namespace"
         click.echo(f"no jobs in {where}", err=True)
 
 
-def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
+def _watched(cluster: "Cluster", view: "Seen", output: str, reporting: Reporting) -> int:
     """Write a line for each change until the job has ended; return the exit code."""
     from msgspec import to_builtins
 
@@ -76,14 +88,14 @@ def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
     from etcompile.status.text import changes, clock, reason_lines, together
 
     before: list[JobStatus] = []
-    if options.output == "text":
+    if output == "text":
         before = view.statuses()
-        write(_text(view, before, color=colored(options.color, sys.stdout)) + "\n")
+        write(_text(view, before, color=colored(reporting.color, sys.stdout)) + "\n")
     for update in itertools.chain([view], follow(cluster, view)):
         jobs, at = update.statuses(), clock()
         changed = [*changes(before, jobs)]
-        for change in changed if options.output == "json" else together(changed):
-            if options.output == "json":
+        for change in changed if output == "json" else together(changed):
+            if output == "json":
                 value = {"ts": at.isoformat(timespec="milliseconds")} | to_builtins(change)
                 write(json.dumps(shown_value(value)) + "\n")
             else:
@@ -96,7 +108,7 @@ def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
     if view.job is not None and not jobs:
         click.echo(f"{view.job} was deleted", err=True)
         return FAILED
-    if options.output == "text" and not options.quiet:
+    if output == "text" and not reporting.quiet:
         for line in itertools.chain.from_iterable(reason_lines(job.not_ready) for job in jobs):
             click.echo(f"not ready: {line}", err=True)
     return FAILED if any(job.phase == "Failed" for job in jobs) else 0

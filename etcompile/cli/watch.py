@@ -7,104 +7,146 @@ import signal
 import socket
 import threading
 import uuid
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from etcompile.cli.command_line import option, refuse_without, released_image, subcommand
-from etcompile.cli.options import Connection
+from etcompile.cli.command_line import HELP, Command, refuse_without, released_image
+from etcompile.cli.options import Connection, connects, packed
 from etcompile.cli.reporting import write
 from etcompile.exitcodes import CLUSTER, INTERRUPTED
 from etcompile.model.protocol import WATCH, WATCHER, WATCHES
 
 if TYPE_CHECKING:
-    from etcompile.integrations.watcher_manifests import Installation
     from etcompile.kubeapi import Cluster
     from etcompile.kubeapi.controller.lease import Lease
     from etcompile.watch.core.controller import Watcher
 
 _LISTEN = "127.0.0.1:8080"
+_COMPONENTS = {
+    "read-logs": "logs",
+    "remove-finished": "removal",
+    "remove-pod-groups": "gangs",
+    "pod-monitor": "pod_monitor",
+    "dashboard": "dashboard",
+}
+"""The fields of an `Installation`, by the components of the kustomization that they add."""
 
 
-class ManifestOptions(Struct, frozen=True, kw_only=True):
-    image: str | None = option(
-        metavar="IMAGE",
-        help="With --manifests: image of the watcher.  [default: that of this release]",
-    )
-    logs: bool = option(
-        "--read-logs",
-        help="With --manifests: allow the watcher to read logs, for jobs that limit how long a Pod"
-        " may log nothing.",
-    )
-    removal: bool = option(
-        "--remove-finished",
-        help="With --manifests: allow the watcher to delete what is left of jobs with a"
-        " ttlSecondsAfterFinished.",
-    )
-    gangs: bool = option(
-        "--remove-pod-groups",
-        help="With --manifests: also allow it to delete their PodGroups. Only administrators of"
-        " the cluster can usually grant that.",
-    )
-    without_policy: bool = option(
-        help="With --manifests: leave out the ValidatingAdmissionPolicy, which only administrators"
-        " of the cluster may create. The watcher then trusts everyone who can write ConfigMaps."
-    )
-    pod_monitor: bool = option(
-        help="With --manifests: add a PodMonitor, by which the Prometheus operator finds the"
-        " metrics."
-    )
-    dashboard: bool = option(
-        help="With --manifests: add the Grafana dashboard, as a ConfigMap with the label"
-        " grafana_dashboard, which Grafana's sidecar looks for."
-    )
+class _Options(Struct, frozen=True):
+    namespaces: tuple[str, ...]
+    all_namespaces: bool
+    once: bool
+    home: str | None
+    name: str
+    lease: float
+    listen: str
+    log_format: str
+    verbose: bool
+    quiet: bool
 
 
-class _Options(Struct, frozen=True, kw_only=True):
-    namespaces: tuple[str, ...] = option(
+class _Installation(Struct, frozen=True):
+    """What `--manifests` writes."""
+
+    image: str | None
+    without_policy: bool
+    components: tuple[str, ...]
+
+
+@click.command("watch", cls=Command, context_settings=HELP)
+@packed(
+    "options",
+    _Options,
+    click.option(
         *("-n", "--namespace"),
+        "namespaces",
+        multiple=True,
         metavar="NS",
         help="Watch the jobs of this namespace. May be repeated.  [default: that of the context]",
-    )
-    all_namespaces: bool = option("-A", help="Watch the jobs of all namespaces.")
-    once: bool = option(help="Do what is due now, and exit.")
-    home: str | None = option(
+    ),
+    click.option("-A", "--all-namespaces", is_flag=True, help="Watch the jobs of all namespaces."),
+    click.option("--once", is_flag=True, help="Do what is due now, and exit."),
+    click.option(
+        "--home",
         metavar="NS",
         help="Namespace of the Lease for leader election; with --manifests also that of the"
         " watcher.  [default: the first --namespace, else that of the context]",
-    )
-    name: str = option(
+    ),
+    click.option(
+        "--name",
         default=WATCH,
+        show_default=True,
         metavar="NAME",
         help="Name of the Lease for leader election: watchers of one --home with different names"
         " are different watchers. With --manifests also that of all objects.",
-    )
-    lease: float = option(
+    ),
+    click.option(
+        "--lease",
         default=15.0,
+        show_default=True,
         metavar="SECONDS",
         type=click.FloatRange(2.0, 600.0),
         help="Duration of the leader's lease: how long until another watcher takes over.",
-    )
-    listen: str = option(
+    ),
+    click.option(
+        "--listen",
         default=_LISTEN,
+        show_default=True,
         metavar="[ADDRESS]:PORT",
         help="Address of /metrics, /healthz and /readyz; '' serves none of them.",
-    )
-    connection: Connection
-    manifests: bool = option(
-        help="Print the manifests that run the watcher in the cluster, and exit."
-    )
-    installation: ManifestOptions
-    log_format: Literal["text", "json"] = option(
-        default="text", help="Format of the log: text, or one JSON object per line."
-    )
-    verbose: bool = option("-v", help="Also log each action.")
-    quiet: bool = option("-q", help="Log warnings only.")
-
-
-@subcommand("watch", _Options)
-def command(ctx: click.Context, options: _Options) -> None:
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Format of the log: text, or one JSON object per line.",
+    ),
+    click.option("-v", "--verbose", is_flag=True, help="Also log each action."),
+    click.option("-q", "--quiet", is_flag=True, help="Log warnings only."),
+)
+@connects
+@click.option(
+    "--manifests",
+    is_flag=True,
+    help="Print the manifests that run the watcher in the cluster, and exit.",
+)
+@packed(
+    "installed",
+    _Installation,
+    click.option(
+        "--image",
+        metavar="IMAGE",
+        help="With --manifests: image of the watcher.  [default: that of this release]",
+    ),
+    click.option(
+        "--without-policy",
+        is_flag=True,
+        help="With --manifests: leave out the ValidatingAdmissionPolicy, which only administrators"
+        " of the cluster may create. The watcher then trusts everyone who can write ConfigMaps.",
+    ),
+    click.option(
+        "--with",
+        "components",
+        multiple=True,
+        type=click.Choice([*_COMPONENTS]),
+        help="With --manifests: the right to read logs, for jobs that limit how long a Pod may log"
+        " nothing; the right to delete what is left of jobs with a ttlSecondsAfterFinished, and"
+        " their PodGroups, which only administrators of the cluster can usually grant; a"
+        " PodMonitor, by which the Prometheus operator finds the metrics; or the Grafana dashboard,"
+        " as a ConfigMap that Grafana's sidecar looks for. May be repeated.",
+    ),
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    options: _Options,
+    connection: Connection,
+    manifests: bool,
+    installed: _Installation,
+) -> None:
     """Run the watcher, which replaces failed Pods and updates host lists.
 
     The watcher finds jobs by the ConfigMaps that render created for them. All of its state is in
@@ -122,21 +164,30 @@ def command(ctx: click.Context, options: _Options) -> None:
         raise click.BadParameter(problem, param_hint="--name")
     if options.namespaces and options.all_namespaces:
         raise click.UsageError("--namespace and --all-namespaces cannot be combined")
-    if options.manifests:
+    if manifests:
         from etcompile import emit
-        from etcompile.integrations.watcher_manifests import manifests
+        from etcompile.integrations import watcher_manifests
 
-        objects = manifests(_installation(options))
+        namespaces = None if options.all_namespaces else options.namespaces
+        if namespaces == ():
+            raise click.UsageError("--manifests needs --namespace NS or --all-namespaces")
+        home = options.home or (namespaces[0] if namespaces else options.name)
+        chosen = installed.components
+        parts: dict[str, Any] = {field: word in chosen for word, field in _COMPONENTS.items()}
+        parts["policy"] = not installed.without_policy
+        parts["image"] = installed.image or released_image("etcompile")
+        installation = watcher_manifests.Installation(home, namespaces, name=options.name, **parts)
+        objects = watcher_manifests.manifests(installation)
         write(*(f"---\n{emit.to_yaml(value)}" for value in objects))
         return
-    refuse_without("--manifests", *ManifestOptions.__struct_fields__)
+    refuse_without("--manifests", *_Installation.__struct_fields__)
     from etcompile.kubeapi import ClusterError
 
     # The watcher runs for months; `main` disables this for commands that end soon.
     gc.enable()
     _log_to_standard_error(options)
     try:
-        ctx.exit(_watch(options))
+        ctx.exit(_watch(options, connection))
     except ClusterError as error:
         click.echo(f"etcompile: {error}", err=True)
         if error.hint:
@@ -144,13 +195,13 @@ def command(ctx: click.Context, options: _Options) -> None:
         ctx.exit(CLUSTER)
 
 
-def _watch(options: _Options) -> int:
+def _watch(options: _Options, connection: Connection) -> int:
     from etcompile.kubeapi import Retries
     from etcompile.kubeapi.controller.lease import Lease
     from etcompile.watch.core.controller import Choices
     from etcompile.watch.watcher import watcher
 
-    connect = options.connection.connect
+    connect = connection.connect
     # Requests are sent once: after a failure the watcher decides again.
     once = Retries(attempts=1)
     cluster = connect(connections=64, timeout=15.0, retries=once)
@@ -218,19 +269,6 @@ def _until_stopped(
     if serving is not None:
         serving.close()
     return INTERRUPTED if signals[:1] == [signal.SIGINT] else 0
-
-
-def _installation(options: _Options) -> "Installation":
-    from etcompile.integrations.watcher_manifests import Installation
-
-    namespaces = None if options.all_namespaces else options.namespaces
-    if namespaces == ():
-        raise click.UsageError("--manifests needs --namespace NS or --all-namespaces")
-    home = options.home or (namespaces[0] if namespaces else options.name)
-    parts = structs.asdict(options.installation)
-    parts["policy"] = not parts.pop("without_policy")
-    parts["image"] = parts["image"] or released_image("etcompile")
-    return Installation(home, namespaces, name=options.name, **parts)
 
 
 def _log_to_standard_error(options: _Options) -> None:

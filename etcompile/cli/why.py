@@ -1,34 +1,43 @@
 """Show why a job failed, or what it waits for (`etcompile why`)."""
 
 import json
-from typing import Literal
 
 import click
 
-from etcompile.cli.command_line import option, subcommand
-from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, ReportOptions
-from etcompile.cli.reporting import write
+from etcompile.cli.command_line import HELP, Command
+from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, connects, reports
+from etcompile.cli.reporting import Reporting, write
 
 
-class _Options(ReportOptions, frozen=True, kw_only=True):
-    job: str = JOB
-    namespace: str | None = LIVE_NAMESPACE
-    connection: Connection
-    lines: int = option(
-        default=20,
-        metavar="N",
-        type=click.IntRange(min=0),
-        help="Number of last log lines to show of the first failure.",
-    )
-    output: Literal["text", "json", "markdown", "html"] = option(
-        "-o",
-        default="text",
-        help="Text for a terminal, JSON for scripts, Markdown for an issue, or an HTML page.",
-    )
-
-
-@subcommand("why", _Options)
-def command(_ctx: click.Context, options: _Options) -> None:
+@click.command("why", cls=Command, context_settings=HELP)
+@JOB
+@LIVE_NAMESPACE
+@connects
+@click.option(
+    "--lines",
+    default=20,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Number of last log lines to show of the first failure.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "markdown", "html"]),
+    default="text",
+    show_default=True,
+    help="Text for a terminal, JSON for scripts, Markdown for an issue, or an HTML page.",
+)
+@reports()
+def command(
+    job: str,
+    namespace: str | None,
+    reporting: Reporting,  # noqa: ARG001 - it reports refusals
+    connection: Connection,
+    lines: int,
+    output: str,
+) -> None:
     """Show why a job failed, or what keeps it from starting, and what to do.
 
     Shows the first failure of each attempt, since the other Pods usually fail because of it. The
@@ -47,14 +56,14 @@ def command(_ctx: click.Context, options: _Options) -> None:
     from etcompile.status.reader import with_logs
     from etcompile.status.text import clock
 
-    with options.connection.connect(options.namespace) as cluster:
-        view = seen(cluster, options.job, cluster.namespace)
+    with connection.connect(namespace) as cluster:
+        view = seen(cluster, job, cluster.namespace)
         pods = (value for value in view.objects.values() if value["kind"] == "Pod")
         waiting = [p for p in pods if (unscheduled(p) or {}).get("reason") == "Unschedulable"]
         reasons = explanations(view.objects.values(), None, view.watchers, view.services)
         reasons = [with_logs(cluster, view, why) for why in reasons]
         capacity = ""
-        if waiting and options.output == "text":
+        if waiting and output == "text":
             from etcompile.operations.cluster_capacity import waits_for
 
             capacity = waits_for(cluster, waiting)
@@ -64,9 +73,9 @@ def command(_ctx: click.Context, options: _Options) -> None:
         "html": texts.explanation_page,
     }
     for why in reasons:
-        if options.output == "json":
+        if output == "json":
             write(json.dumps(shown_value(explanation_value(why)), indent=2) + "\n")
         else:
-            write(forms[options.output](why, clock(), lines=options.lines))
+            write(forms[output](why, clock(), lines=lines))
     if capacity:
         write(f"\nnodes: {capacity}\n")

@@ -61,14 +61,14 @@ class Recipient(Struct, frozen=True):
             scope = _scope(before)
             if scope != _scope(after):
                 text = f"its key pair is sealed {scope}, not {_scope(after)}"
-                return text, f"pass --secret sealed:{scope}:{self.mode.file}"
+                return text, f"pass --config secret=sealed:{scope}:{self.mode.file}"
             data = mapping_at(standing, ("spec", "encryptedData"))
         else:
             names = sops.recipients(standing.get("sops") or {})
             if names != self.names:
                 was, now = (" and ".join(listed) or "nobody" for listed in (names, self.names))
                 text = f"its key pair is encrypted for {was}, not for {now}"
-                return text, f"pass --secret sops:{','.join(names)}"
+                return text, f"pass --config secret=sops:{','.join(names)}"
             data = standing.get("data")
         restore = "restore the file from Git"
         if before.get(KEY_PAIR) != after[KEY_PAIR]:
@@ -225,12 +225,14 @@ def _content(
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         problem = f"the file cannot be read: {reason[:1].lower()}{reason[1:]}"
-    return b"", [diagnose(codes.SECRET_SOURCE, None, option=f"--secret {mode}", problem=problem)]
+    return b"", [
+        diagnose(codes.SECRET_SOURCE, None, option=f"--config secret={mode}", problem=problem)
+    ]
 
 
 def _recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Sequence[Diagnostic]]:
     if mode.kind == "sops" and find_spec("pyrage") is None:
-        facts = {"option": "--secret sops", "package": "pyrage", "extra": "sops"}
+        facts = {"option": "--config secret=sops", "package": "pyrage", "extra": "sops"}
         return None, [diagnose(codes.MISSING_EXTRA, None, **facts)]
     try:
         if mode.kind == "sealed":
@@ -245,7 +247,7 @@ def _recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Sequ
 
 def _no_recipient(mode: SecretMode, error: RecipientError) -> Diagnostic:
     # Do not print recipients: somebody may have written an identity there.
-    option = f"--secret {mode if mode.kind == 'sealed' else mode.kind}"
+    option = f"--config secret={mode if mode.kind == 'sealed' else mode.kind}"
     return diagnose(codes.SECRET_SOURCE, None, option=option, problem=str(error))
 
 
@@ -286,7 +288,7 @@ def _pattern(file: str, limits: Limits, place: Location | None) -> KeySource:
             if diagnostic.code == codes.OUTSIDE_THE_BOUNDARY:
                 return KeySource(diagnostics=(structs.replace(diagnostic, location=place),))
         facts = {
-            "option": "--secret csi",
+            "option": "--config secret=csi",
             "problem": f"'{file}' {must}; see etcompile check '{file}'",
         }
         return KeySource(diagnostics=(diagnose(codes.SECRET_SOURCE, place, **facts),))
@@ -327,4 +329,4 @@ def _written(value: Object, job: Job, document: Document) -> tuple[Object, list[
 
 def _refused(document: Document, path: ValuePath, problem: str) -> Diagnostic:
     place = document.locate(path)
-    return diagnose(codes.SECRET_SOURCE, place, option="--secret csi", problem=problem)
+    return diagnose(codes.SECRET_SOURCE, place, option="--config secret=csi", problem=problem)

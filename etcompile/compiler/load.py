@@ -205,7 +205,7 @@ def _undeclared(
 
 
 def library_of(options: Options) -> Loaded:
-    """Load the runtimes of `--runtimes`, in order, without nulls.
+    """Load the runtimes of the setting `runtimes`, in order, without nulls.
 
     Runtimes that no job names are not checked, so that a library may hold more than one repository
     needs. Other documents are reported as having no effect.
@@ -215,7 +215,7 @@ def library_of(options: Options) -> Loaded:
         unused(
             document.locate(("kind",)),
             f"{document.kind} {document.name or ''}".strip(),
-            "--runtimes takes TrainingRuntimes and ClusterTrainingRuntimes only",
+            "the setting runtimes takes TrainingRuntimes and ClusterTrainingRuntimes only",
             "give it as an input, or keep it in another folder",
         )
         for document in read.documents

@@ -42,8 +42,8 @@ def with_runtimes(
 
     Args:
         changed_by: The overlays that changed a document, by their relative names.
-        library: Runtimes of `--runtimes` that jobs name, after overlays. Those of the input take
-            precedence.
+        library: Runtimes of the setting `runtimes` that jobs name, after overlays. Those of the
+            input take precedence.
         is_left: Report whether a job is left to another controller, which finds its runtime.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Translate the variables of Argo CD's plugin to options of `etcompile render`, and back.
+"""Translate the variables of Argo CD's plugin to settings, and back.
 
 Argo CD passes parameters as JSON in ARGOCD_APP_PARAMETERS, variables of the Application as
 ARGOCD_ENV_*, and the destination in ARGOCD_APP_NAMESPACE and KUBE_VERSION (reference/gitops.md
@@ -33,7 +33,6 @@ MARK = ".etjob.yaml"
 _VARIABLE = "ARGOCD_ENV_ETCOMPILE_"
 _GLANCE = 1024 * 1024
 """Bytes of a file that are searched for a kind."""
-_NO_OPTIONS = frozenset({"paths", "images", "labels"})
 _FILES = frozenset({"paths", "overlay", "runtimes"})
 """Parameters whose values are paths."""
 
@@ -47,17 +46,15 @@ class ParameterError(RefusedError):
 
 
 class Parameter(Struct, frozen=True):
-    """A parameter, named after the option of `etcompile render` that it becomes.
+    """A parameter; most are named after the setting that they set.
 
     Args:
         form: The type of its value: string, boolean, array or map.
-        option: The option of `etcompile render`; None if there is none.
         announcement: Its entry in plugin.yaml.
     """
 
     name: str
     form: str
-    option: str | None
     announcement: Mapping[str, Any]
 
 
@@ -70,9 +67,7 @@ def _parameters() -> Iterator[Parameter]:
     for announcement in plugin["spec"]["parameters"]["static"]:
         name = announcement["name"]
         form = announcement.get("collectionType") or announcement.get("itemType", "string")
-        is_setting = form != "array" and name != "environment"
-        option = f"--config={name}" if is_setting else f"--{name}"
-        yield Parameter(name, form, None if name in _NO_OPTIONS else option, announcement)
+        yield Parameter(name, form, announcement)
 
 
 PARAMETERS = tuple(_parameters())
@@ -89,7 +84,8 @@ class Request(Struct, frozen=True):
         last: Overlays after all others: changes by parameters.
     """
 
-    words: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = {}
+    environment: str | None = None
     paths: tuple[str, ...] = ()
     namespace: str | None = None
     first: tuple[Document, ...] = ()
@@ -108,10 +104,11 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
     """
     values = {**_of_variables(environment), **_of_application(environment)}
     root = repository(folder, environment)
-    words: list[str] = []
-    for parameter in PARAMETERS:
-        if parameter.option is not None and parameter.name in values:
-            words += _words(parameter, values[parameter.name], folder, root)
+    settings = {
+        parameter.name: _value(parameter, values[parameter.name], folder, root)
+        for parameter in PARAMETERS
+        if parameter.name in values and parameter.form != "map" and parameter.name != "paths"
+    }
     paths = _texts(values.get("paths"))
     for path in paths:
         _check_path("paths", path, folder, root)
@@ -123,18 +120,19 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
         changes.setdefault("images", []).append({"name": name, **entry})
     if labels := _pairs("labels", values):
         changes["labels"] = [{"pairs": labels}]
-    settings: dict[str, Any] = {"profiles": ["argocd"]}
+    facts: dict[str, Any] = {"profiles": ["argocd"]}
     cluster = re.match(r"v?(\d+)\.(\d+)", environment.get("KUBE_VERSION", ""))
     if cluster is not None and versions:
         # A cluster that is newer than this program must still be synced.
         known = [tuple(map(int, version.split("."))) for version in versions]
         nearest = min(max((int(cluster[1]), int(cluster[2])), known[0]), known[-1])
-        settings["kubernetesVersion"] = ".".join(map(str, nearest))
+        facts["kubernetesVersion"] = ".".join(map(str, nearest))
     return Request(
-        words=tuple(words),
+        settings={key: value for key, value in settings.items() if key != "environment"},
+        environment=settings.get("environment"),
         paths=tuple(paths),
         namespace=environment.get("ARGOCD_APP_NAMESPACE") or None,
-        first=_overlay("<Argo CD>", {"settings": settings}),
+        first=_overlay("<Argo CD>", {"settings": facts}),
         last=_overlay("<parameters>", changes),
     )
 
@@ -199,18 +197,13 @@ def _texts(value: Any) -> list[str]:
     return [] if value is None or isinstance(value, Mapping) else [str(value)]
 
 
-def _words(parameter: Parameter, value: Any, folder: Path, root: Path) -> Iterator[str]:
-    name, option, texts = parameter.name, str(parameter.option), _texts(value)
+def _value(parameter: Parameter, value: Any, folder: Path, root: Path) -> Any:
+    """Return the value of a setting, as the configuration file has it."""
+    name, texts = parameter.name, _texts(value)
     if parameter.form != "array" and len(texts) != 1:
         advice = f"write it as string: {parameter.announcement['string']}"
         raise ParameterError(name, "it takes one value", advice)
     for text in texts:
-        if parameter.form == "boolean":
-            if text not in ("true", "false"):
-                raise ParameterError(name, f"'{text}' is no boolean", "write true or false")
-            if text == "true":
-                yield f"{option}=true"
-            continue
         file = None
         if name == "secret":
             try:
@@ -221,8 +214,11 @@ def _words(parameter: Parameter, value: Any, folder: Path, root: Path) -> Iterat
             file = text
         if file is not None:
             _check_path(name, file, folder, root)
-        # In one word, so that a value that begins with a dash is no option.
-        yield f"{option}={text}"
+    if parameter.form == "boolean":
+        if texts[0] not in ("true", "false"):
+            raise ParameterError(name, f"'{texts[0]}' is no boolean", "write true or false")
+        return texts[0] == "true"
+    return tuple(texts) if parameter.form == "array" else texts[0]
 
 
 def _check_path(parameter: str, path: str, folder: Path, root: Path) -> None:

@@ -14,8 +14,8 @@ GitOps = Literal["argocd", "flux", "none"]
 _UNRELEASED = "etcompile @ git+https://github.com/etcompile/etcompile@main"
 """What pip installs if this version is not released, and so on no index."""
 
-JOBS, OVERLAY, OUTPUT = "jobs", "overlays/prod", "out/prod"
-"""Folders that the files name."""
+JOBS, OVERLAY, OUTPUT, ENVIRONMENT = "jobs", "overlays/prod", "out/prod", "prod"
+"""Folders that the files name, and the environment."""
 
 _FILES = {
     "README.md": "repository/README.md",
@@ -52,9 +52,11 @@ def repository_files(gitops: GitOps, name: str, **more: str) -> dict[str, str]:
         "gitops": gitops,
         "released": IS_RELEASE,
         "package": f"etcompile=={__version__}" if IS_RELEASE else _UNRELEASED,
-        "render": f"etcompile render {JOBS}/ --overlay {OVERLAY} -d {OUTPUT}",
-        "check": f"etcompile check {JOBS}/ --overlay {OVERLAY}",
-        "diff": f"etcompile diff {JOBS}/ --overlay {OVERLAY}",
+        "render": f"etcompile render {JOBS}/ --environment {ENVIRONMENT} -d {OUTPUT}",
+        "check": f"etcompile check {JOBS}/ --environment {ENVIRONMENT}",
+        "diff": f"etcompile diff {JOBS}/ --environment {ENVIRONMENT}",
+        "overlay": OVERLAY,
+        "environment": ENVIRONMENT,
         "name": name,
         "revision": "main",
         "path": OUTPUT,

@@ -5,6 +5,7 @@ above the input counts, as with ruff. The search ends at the root of the Git rep
 file outside of it changes what is rendered. The commands know what the settings mean.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,6 +95,36 @@ def read(path: str, root: str) -> Configuration | Diagnostic | None:
         return diagnose(codes.CONFIGURATION_SYNTAX, where, problem="tool.etcompile is no table")
     folder = os.path.dirname(path) or "."  # noqa: PTH120
     return Configuration(shown, folder, root, text, table, values)
+
+
+def named(path: str) -> Configuration | Diagnostic:
+    """Read the file that the user names; return what is wrong if it holds no settings."""
+    repository = root_of(os.path.dirname(os.path.realpath(path)))  # noqa: PTH120
+    result, problem = None, "it has no table [tool.etcompile]"
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        result = read(path, repository)
+    if result is None and not os.path.exists(path):  # noqa: PTH110
+        problem = "there is no such file"
+    return result or diagnose(codes.CONFIGURATION_SYNTAX, Location(path), problem=problem)
+
+
+def of_inputs(paths: Sequence[str], root: str | None) -> Configuration | Diagnostic | None:
+    """Return the file that applies to all inputs; the problem if there are several.
+
+    Args:
+        root: The folder at which the search ends; that of each input's repository if None.
+    """
+    folders = dict.fromkeys(folder for path in paths for folder in folders_of(path))
+    result: Configuration | None = None
+    for number, folder in enumerate(folders):
+        other = nearest(folder, root_of(folder) if root is None else os.path.realpath(root))
+        if isinstance(other, Diagnostic):
+            return other
+        files = [each.file if each else "none" for each in (result, other)]
+        if number and files[0] != files[1]:
+            return diagnose(codes.SEVERAL_CONFIGURATIONS, None, first=files[0], second=files[1])
+        result = other
+    return result
 
 
 def nearest(folder: str, root: str) -> Configuration | Diagnostic | None:

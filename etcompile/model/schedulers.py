@@ -26,7 +26,7 @@ GANGS = (
     "kai",
     "koordinator",
 )
-"""The values of `--gang`. `etcompile.backend.gang` has a module for each but `none`."""
+"""The values of the setting `gang`. `etcompile.backend.gang` has a module for each but `none`."""
 SCHEDULER_NAMES = {
     "volcano": "volcano",
     "coscheduling": "scheduler-plugins-scheduler",

@@ -105,6 +105,15 @@ def secret_mode(text: str) -> SecretMode:
     return mode
 
 
+def duration(value: str) -> float:
+    """Return the seconds of `90s`, `10m`, `1h30m` or `90`; 0 is no limit."""
+    if not re.fullmatch(r"\d+|(\d+[smhd])+", value):
+        raise ValueError(f"'{value}' is not a duration; write 90s, 10m or 1h30m")
+    units = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+    parts = re.findall(r"(\d+)(\D?)", value)
+    return float(sum(int(number) * units[unit] for number, unit in parts))
+
+
 class Settings(Struct, frozen=True, rename="camel"):
     """How to compile. Overlays and stored jobs use the names in camel case.
 

@@ -189,7 +189,7 @@ def job_set(
     or the address of its Git remote, and the path in it: never from a path or a host name.
 
     Args:
-        name: What `--set` gives.
+        name: The setting `set`.
         repository: The name that the configuration file gives the repository, and its folder.
 
     Raises:
@@ -199,7 +199,7 @@ def job_set(
         if not 0 < len(name) <= _LONGEST or not is_label_value(name):
             allowed = f"at most {_LONGEST} letters, digits, '-', '_' and '.'"
             raise ValueError(f"'{name}' is not a name of {allowed}")
-        return JobSet(name, f"--set {name}", f"--set {name}")
+        return JobSet(name, f"--config set={name}", f"--config set={name}")
     paths = several(paths)
     places = [Path("." if path == "-" else path).resolve() for path in paths or (".",)]
     folders = {place if place.is_dir() else place.parent for place in places}

@@ -88,7 +88,7 @@ def other_set(live: Mapping[str, Any] | None, job_set: JobSet | None) -> str | N
 
 
 def of_other_set(parent_ref: ObjectRef, job: str, other: str) -> Step:
-    remedy = "rename the job, name its set with --set, or give --adopt to take it over"
+    remedy = "rename the job, name its set with --config set=NAME, or give --adopt to take it over"
     why = Reason(f"its job is in another set of jobs, {other}", Remedy("adopt", remedy))
     return Step("conflict", parent_ref, (why,), job=job, needs="adopt")
 

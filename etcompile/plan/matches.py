@@ -108,7 +108,7 @@ class Matches:
             step, missing = unchanged(live, ref), owners.missing_keys(desired, live)
             reason = (
                 f"it has no {' and no '.join(missing)}, which the Pods of the job mount: delete"
-                " it, or give the job another Secret with --secret existing:NAME"
+                " it, or give the job another Secret with --config secret=existing:NAME"
             )
             self.steps[key] = [conflict(step, Reason(reason)) if missing else step]
         elif not self.rights.whole and is_going(live):

@@ -261,7 +261,7 @@ def resolved(
         needs = "adopt"
     for manager in dict.fromkeys(change.manager for change in step.changes if change.manager):
         paths = ", ".join(change.path for change in step.changes if change.manager == manager)
-        option = f"--take-ownership {manager.replace(', ', ' --take-ownership ')}"
+        option = f"--config take-ownership={manager.replace(', ', ',')}"
         remedy = Remedy("take-ownership", f"{option} takes the field over")
         why.append(Reason(f"{manager} owns {paths}", remedy))
         needs = needs or "take-ownership"

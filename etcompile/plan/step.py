@@ -238,7 +238,7 @@ class JobSet(Struct, frozen=True):
     """A set of jobs.
 
     Args:
-        source: Its name for people: `--set NAME`, or the folder.
+        source: Its name for people: `--config set=NAME`, or the folder.
         owner: The repository that it is of: what `source` begins with.
         origin: The Git remote or first commit of a repository that `owner` names otherwise.
         whole: Whether all jobs of the set are compiled; else no job is an orphan.

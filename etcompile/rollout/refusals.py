@@ -78,7 +78,7 @@ def refusal(ref: ObjectRef, error: ClusterError) -> Refusal:
     if error.conflicts:
         owners = (f"{conflict.manager} owns {conflict.field}" for conflict in error.conflicts)
         reasons = tuple(dict.fromkeys(owners))
-        hint = f"--take-ownership {error.conflicts[0].manager} takes the field over"
+        hint = f"--config take-ownership={error.conflicts[0].manager} takes the field over"
         return Refusal(ref, "conflict", reasons, hint)
     other_uid = error.status == 422 and any(cause.field == "metadata.uid" for cause in error.causes)
     if error.conflict or other_uid:

@@ -137,11 +137,11 @@ def test_render_writes_the_folder_and_says_whether_it_changed(runner):
 
 
 def test_check_fails_where_the_folder_is_old(runner):
-    runner.run(mode="render", output="out", render_args="--split")
-    assert runner.run(output="out", render_args="--split").returncode == 0
+    runner.run(mode="render", output="out", render_args="--config=split=true")
+    assert runner.run(output="out", render_args="--config=split=true").returncode == 0
     assert "`out` is up to date" in runner.summary
     runner.write("jobs/more.yaml", scale_out("more", 1, job="bert"))
-    done = runner.run(output="out", render_args="--split")
+    done = runner.run(output="out", render_args="--config=split=true")
     assert done.returncode == 1
     assert runner.outputs["changed"] == "true"
     assert "::error title=etcompile::out is not up to date" in done.stdout

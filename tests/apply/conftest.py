@@ -63,7 +63,7 @@ def start(tmp_path: Path, kubeconfig: Path) -> Iterator[Callable[..., subprocess
         one.communicate()
 
 
-_ONLY_OF_APPLY = {"--wait", "--timeout", "--drain", "--concurrency", "-o", "--output"}
+_ONLY_OF_APPLY = {"--wait", "--timeout", "--concurrency", "-o", "--output"}
 """Options with a value that `diff` does not have, or that it reads differently."""
 
 

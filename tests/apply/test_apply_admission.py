@@ -64,7 +64,15 @@ def test_examples_stay_unchanged_where_images_are_always_pulled(
         namespace = admitting_plane.namespace()
         config = admitting_plane.kubeconfig(token="admin-token", namespace=namespace)
         copy_example(example, tmp_path / example.name, namespace)
-        options = (example.name, "--wait", "none", "--set", "s", "--config", "secret=runtime")
+        options = (
+            example.name,
+            "--wait",
+            "none",
+            "--config",
+            "set=s",
+            "--config",
+            "secret=runtime",
+        )
         first = run("apply", *options, KUBECONFIG=str(config))
         assert first.returncode == 0, first.stderr
         writes = len(admitting_plane.writes(namespace))
@@ -126,7 +134,7 @@ def test_only_the_real_change_shows_if_a_policy_sets_other_fields(
     assert [(one["action"], [c["path"] for c in one["changes"]]) for one in steps] == [
         ("conflict", ["metadata.labels[etcompile.dev/role]"])
     ]
-    flags = ("--take-ownership", "etcompile")
+    flags = ("--config", "take-ownership=etcompile")
     done = etc("apply", "jobs", "--wait", "none", *flags)
     assert done.returncode == 0, done.stderr
     pod = admitting_plane.ask("GET", path)

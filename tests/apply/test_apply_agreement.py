@@ -291,7 +291,7 @@ def test_what_is_shown_is_what_is_done(planes, tmp_path, number) -> None:
                 drift(dice, world)
             job = edited(dice, job)
             file.write_text(yaml.safe_dump(job))
-            flags = (("--prune",), ("--replace",), ("--adopt",), ("--take-ownership", "*"))
+            flags = (("--prune",), ("--replace",), ("--adopt",), ("--config", "take-ownership=*"))
             options = (*run, *(word for one in flags if dice.random() < 0.6 for word in one))
             agree(world, str(file), options)
     finally:
@@ -311,7 +311,7 @@ def agree(world: World, file: str, options: tuple[str, ...]) -> None:
     assert acting(shown) == steps, tried.stderr
     assert world.writes() == before
     unchanged_is_true(world, file, options, plan)
-    flags = ("--wait", "none", "--drain", "0", "--yes", "--timeout", "60s", *options)
+    flags = ("--wait", "none", "--config", "drain=0", "--yes", "--timeout", "60s", *options)
     done = world.etcompile("apply", file, *flags)
     words = f"{options}\n{steps}\n{tried.stderr}\n{done.stdout}\n{done.stderr}"
     assert done.exit_code == tried.exit_code, words

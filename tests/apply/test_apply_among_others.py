@@ -393,22 +393,17 @@ class Life:
         return subprocess.CompletedProcess(started.args, started.returncode, out, err)
 
     def apply(self) -> subprocess.CompletedProcess[str]:
-        return self.etcompile(*self.applying(), "--take-ownership", "kubectl-edit")
+        return self.etcompile(*self.applying(), "--config", "take-ownership=kubectl-edit")
 
     def applying(self) -> list[str]:
-        return ["apply", "jobs", "--prune", "--replace", "--drain", "0"]
+        return ["apply", "jobs", "--prune", "--replace", "--config", "drain=0"]
 
     def kill(self) -> None:
         """A rollout ends early: killed or interrupted after some of its writes, or cut off."""
         how = self.dice.choice(["SIGKILL", "SIGINT", "SIGTERM", "lost", "reset-after", "status"])
         writes = self.dice.randrange(1, 25)
-        command = [
-            *self.applying(),
-            "--take-ownership",
-            "kubectl-edit",
-            "--config",
-            "concurrency=2",
-        ]
+        more = ("--config=take-ownership=kubectl-edit", "--config=concurrency=2")
+        command = [*self.applying(), *more]
         if how in ("lost", "reset-after", "status"):
             for method in ("PATCH", "POST", "DELETE"):
                 self.proxy.add(how, method=method, path=WRITE, times=3, every=3, status=503)

@@ -25,7 +25,7 @@ def versions(objects):
     ("document", "words"),
     [
         (changed(replicas=3), ("apply", "jobs", "--replace")),
-        (training_job(replicas=1), ("apply", "jobs", "--prune", "--drain", "1s")),
+        (training_job(replicas=1), ("apply", "jobs", "--prune", "--config", "drain=1s")),
         (changed(replicas=3), ("apply", "jobs", "--run", "auto", "--prune")),
         (None, ("delete", "--job", "mnist")),
         (None, ("delete", "jobs")),

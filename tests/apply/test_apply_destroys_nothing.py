@@ -11,7 +11,7 @@ import pytest
 from specs import scale_in, training_job
 
 MERGE = "application/merge-patch+json"
-EVERYTHING = ("--replace", "--adopt", "--prune", "--take-ownership", "*")
+EVERYTHING = ("--replace", "--adopt", "--prune", "--config", "take-ownership=*")
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_objects_of_people_are_replaced_only_on_request(run, write, writes, ask,
     ask("POST", "services", service)
     ask("POST", "pods", pod)
     write(training_job(replicas=1))
-    done = run("apply", "jobs", "--replace", "--prune", "--take-ownership", "*")
+    done = run("apply", "jobs", "--replace", "--prune", "--config", "take-ownership=*")
     assert done.returncode == 4
     for what in ("Service mnist-worker-0", "Pod mnist-launcher"):
         assert f"{what}: kubectl-create made it" in done.stderr
@@ -142,15 +142,15 @@ def test_adopted_config_map_is_reported_and_preserves_other_keys(run, write, ask
 @pytest.mark.parametrize("how", ["delete", "prune"])
 def test_a_job_goes_though_somebody_edited_its_map(run, write, ask, kubelet, objects, how):
     write(training_job(replicas=1))
-    assert run("apply", "jobs", "--set", "team").returncode == 0
+    assert run("apply", "jobs", "--config", "set=team").returncode == 0
     config = ask("GET", "configmaps/mnist-config")
     key = min(config["data"])
     ask("PATCH", "configmaps/mnist-config", {"data": {key: "edited"}}, MERGE, "kubectl-edit")
     if how == "delete":
-        done = run("delete", "jobs", "--set", "team")
+        done = run("delete", "jobs", "--config", "set=team")
     else:
         write(claim("ReadWriteOnce"))
-        done = run("apply", "jobs", "--set", "team", "--prune", "--wait", "none")
+        done = run("apply", "jobs", "--config", "set=team", "--prune", "--wait", "none")
     assert done.returncode == 0, done.stdout + done.stderr
     left = ask("GET", "configmaps/mnist-config")
     assert left["data"] == {key: "edited"}
@@ -333,7 +333,7 @@ def test_an_option_that_contradicts_a_plan_is_refused(run, write, writes, option
 @pytest.mark.parametrize(
     "option",
     [
-        *("--prune", "--replace", "--run=auto", "--target=x", "--set=x", "--overlay=dev"),
+        *("--prune", "--replace", "--run=auto", "--target=x", "--config=set=x", "--overlay=dev"),
         *("--config=profile=argocd", "--replace-data=x", "--config=skip-managed-by=true"),
     ],
 )

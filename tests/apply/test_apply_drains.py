@@ -41,14 +41,14 @@ def scaled_in(run, job, write, kubelet) -> None:
 def test_a_scale_in_that_was_killed_drains_for_the_rest_of_the_time(
     run, start, scaled_in, objects, gap
 ):
-    started = start("apply", "jobs", "--prune", "--drain", f"{DRAIN}s")
+    started = start("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s")
     listed = "mnist-worker-1"
     eventually(
         lambda: listed not in objects()["ConfigMap/mnist-config"]["data"]["hostfile"], 60, str
     )
     started.send_signal(signal.SIGKILL)
     started.wait()
-    done = run("apply", "jobs", "--prune", "--drain", f"{DRAIN}s")
+    done = run("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "it was removed from the host list at 20" in done.stdout
     assert f"and drains for at most {DRAIN} s" in done.stdout
@@ -60,21 +60,21 @@ def test_a_prune_after_the_scale_in_drains_for_the_rest_of_the_time(run, scaled_
     planned = run("diff", "jobs", "--prune")
     assert "wait     Pod" in planned.stdout
     assert "it was removed from the host list at 20" in planned.stdout
-    assert run("apply", "jobs", "--prune", "--drain", f"{DRAIN}s").returncode == 0
+    assert run("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s").returncode == 0
     assert gap() >= DRAIN
 
 
 def test_a_plan_file_drains_for_the_rest_of_the_time(run, scaled_in, gap):
     assert run("apply", "jobs").returncode == 0
     run("diff", "jobs", "--prune", "--plan", "plan.json")
-    assert run("apply", "plan.json", "--drain", f"{DRAIN}s").returncode == 0
+    assert run("apply", "plan.json", "--config", f"drain={DRAIN}s").returncode == 0
     assert gap() >= DRAIN
 
 
 def test_a_worker_that_has_drained_is_deleted_at_once(run, scaled_in):
     assert run("apply", "jobs").returncode == 0
     time.sleep(3)  # the time that passes is what is tested
-    done = run("apply", "jobs", "--prune", "--drain", "1s")
+    done = run("apply", "jobs", "--prune", "--config", "drain=1s")
     assert done.returncode == 0
     assert "drains" not in done.stdout
 
@@ -93,7 +93,7 @@ def test_a_live_list_that_names_a_worker_restarts_its_drain(
     change = {"data": {"hostfile": "mnist-worker-0:1 \n"}}
     path = f"{maps}/mnist-etcompile-hosts?fieldManager=etcompile-watcher"
     control_plane.ask("PATCH", path, change, "application/merge-patch+json")
-    assert run("apply", "jobs", "--prune", "--drain", f"{DRAIN}s").returncode == 0
+    assert run("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s").returncode == 0
     assert gap("mnist-etcompile-hosts") >= DRAIN
 
 
@@ -104,7 +104,7 @@ def test_a_service_stays_until_the_pod_that_a_killed_command_deleted_is_gone(
     merge = "application/merge-patch+json"
     held = {"metadata": {"finalizers": ["example.com/hold"]}}
     control_plane.ask("PATCH", path, held, merge)
-    started = start("apply", "jobs", "--prune", "--drain", "0")
+    started = start("apply", "jobs", "--prune", "--config", "drain=0")
     eventually(lambda: "deletionTimestamp" in objects()["Pod/mnist-worker-1"]["metadata"], 60, str)
     started.send_signal(signal.SIGKILL)
     started.wait()

@@ -48,7 +48,7 @@ def test_a_pod_that_has_lost_its_label_is_waited_for(run, start, write, kubelet,
     pod.patch(finalizers=["example.com/hold"], labels={LABEL: None})
     write(changed(workingDir="/data"))
     old = pod.uid()
-    started = start("apply", "jobs", "--replace", "--take-ownership", "*")
+    started = start("apply", "jobs", "--replace", "--config", "take-ownership=*")
     wait_for_output(started, "mnist-worker-0  deleting")
     threading.Event().wait(1.0)
     assert started.poll() is None

@@ -49,7 +49,7 @@ def test_a_field_that_is_ignored_is_no_difference_and_is_not_written_back(
     # Another field changes, and this one stays.
     labels = {"metadata": {"labels": {"etcompile.dev/role": "other"}}}
     control_plane.ask("PATCH", f"{path}?fieldManager=kubectl-edit", labels, MERGE)
-    done = run("apply", "jobs", *options, "--take-ownership", "kubectl-edit")
+    done = run("apply", "jobs", *options, "--config", "take-ownership=kubectl-edit")
     assert done.returncode == 0, done.stderr
     pod = objects()["Pod/mnist-worker-0"]
     assert pod["spec"]["containers"][0]["image"] == "mirror.example.com/x:9"

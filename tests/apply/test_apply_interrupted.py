@@ -113,13 +113,13 @@ def test_a_prune_that_was_killed_is_finished(run, start, write, job, kubelet, ob
     run("apply", "jobs")
     write(scale_in("less", 2), name="in")
     started = start(
-        *("apply", "jobs", "--prune", "--drain", "1s", "--config", "concurrency=1"),
+        *("apply", "jobs", "--prune", "--config", "drain=1s", "--config", "concurrency=1"),
         KUBECONFIG=str(slow.kubeconfig),
     )
     until(lambda: slow.proxy.count("DELETE", WRITE))
     started.send_signal(signal.SIGKILL)
     started.wait()
-    assert run("apply", "jobs", "--prune", "--drain", "1s").returncode == 0
+    assert run("apply", "jobs", "--prune", "--config", "drain=1s").returncode == 0
     left = {name for name in objects() if name.startswith(("Pod/", "Service/"))}
     assert left == {"Pod/mnist-launcher", "Pod/mnist-worker-0", "Service/mnist-worker-0"}
 

@@ -70,7 +70,7 @@ def test_prune_removes_exactly_what_left_the_files(
     }.items():
         control_plane.ask("PATCH", f"{pods}/{name}", {"metadata": metadata}, MERGE)
     write(scale_in("less", 3), name="in")
-    done = run("apply", "jobs", "--prune", "--drain", "0")
+    done = run("apply", "jobs", "--prune", "--config", "drain=0")
     assert done.returncode == 0, done.stdout + done.stderr
     gone = before - objects().keys()
     assert gone == {
@@ -108,7 +108,7 @@ def test_diff_foresees_what_apply_does_with_what_left(run, write, job, kubelet, 
         for step in plan["steps"]
         if step["action"] == "delete"
     }
-    assert run("apply", "jobs", "--drain", "0", *flags).returncode == 0
+    assert run("apply", "jobs", "--config", "drain=0", *flags).returncode == 0
     gone = before - objects().keys()
     assert gone == foreseen
     assert gone == ({"Pod/mnist-worker-1", "Service/mnist-worker-1"} if flags else set())

@@ -114,7 +114,7 @@ def test_a_scale_in_is_the_host_list_a_while_to_drain_the_pod_and_its_service(
     left = run("apply", "jobs")
     assert left.returncode == 0
     assert "2 objects are no longer in the files, and kept: --prune deletes them" in left.stderr
-    done = run("apply", "jobs", "--prune", "--drain", "2s")
+    done = run("apply", "jobs", "--prune", "--config", "drain=2s")
     assert done.returncode == 0, done.stdout
     writes_so_far = of_the_job(writes()[before:])
     assert writes_so_far[:3] == [
@@ -128,7 +128,7 @@ def test_drain_lasts_as_long_as_the_option_says(run, write, job, kubelet, contro
     job(replicas=2)
     run("apply", "jobs")
     write(scale_in("less", 1), name="in")
-    done = run("apply", "jobs", "--prune", "--drain", "3s")
+    done = run("apply", "jobs", "--prune", "--config", "drain=3s")
     assert done.returncode == 0
     assert "drains for at most 3 s" in done.stdout
     at = {

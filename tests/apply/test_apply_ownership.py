@@ -73,7 +73,7 @@ def test_what_a_pod_of_another_job_mounts_is_not_deleted(
 ):
     write(training_job(replicas=1))
     write(training_job("other", replicas=1), name="other")
-    assert run("apply", "jobs", "--set", "team").returncode == 0
+    assert run("apply", "jobs", "--config", "set=team").returncode == 0
     secrets = [one["metadata"]["name"] for one in ask("GET", "secrets")["items"]]
     name = (
         next((one for one in secrets if one.startswith("mnist")), name)
@@ -84,10 +84,10 @@ def test_what_a_pod_of_another_job_mounts_is_not_deleted(
     before = writes()
     if how == "prune":
         (tmp_path / "jobs" / "job.yaml").unlink()
-        done = run("apply", "jobs", "--set", "team", "--prune")
+        done = run("apply", "jobs", "--config", "set=team", "--prune")
     else:
         done = run(
-            "delete", *(("jobs", "--set", "team") if how == "delete" else ("--job", "mnist"))
+            "delete", *(("jobs", "--config", "set=team") if how == "delete" else ("--job", "mnist"))
         )
     assert done.returncode == 4, done.stdout + done.stderr
     assert f"/{name}: " in done.stderr
@@ -323,21 +323,21 @@ def test_a_folder_that_nothing_names_says_what_prune_does_not_find(run, job, kub
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.count("Set repository-name in etcompile.toml") == 1
     assert "repository-name" not in run("apply", "jobs").stderr
-    assert "repository-name" not in run("apply", "jobs", "--prune", "--set", "team").stderr
+    assert "repository-name" not in run("apply", "jobs", "--prune", "--config", "set=team").stderr
 
 
 def test_a_set_that_has_a_name_is_named_to_every_verb(run, job, writes, kubelet):
     job(replicas=1)
-    assert run("apply", "jobs", "--set", "team").returncode == 0
+    assert run("apply", "jobs", "--config", "set=team").returncode == 0
     before = writes()
     for command in (("apply", "jobs"), ("delete", "jobs")):
-        for other in ((), ("--set", "other")):
+        for other in ((), ("--config", "set=other")):
             done = run(*command, *other)
             assert done.returncode == 4, (command, done.stdout + done.stderr)
-            assert "--set team" in done.stderr
+            assert "--config set=team" in done.stderr
     assert writes() == before
     for command in (("apply", "jobs"), ("delete", "jobs")):
-        done = run(*command, "--set", "team")
+        done = run(*command, "--config", "set=team")
         assert done.returncode == 0, (command, done.stdout + done.stderr)
 
 

@@ -27,7 +27,7 @@ def test_a_scale_in_that_was_planned_is_done_with_its_deletions(run, write, job,
     run("apply", "jobs")
     write(scale_in("less", 1), name="in")
     planned(run, "--prune")
-    done = run("apply", "plan.json", "--drain", "0")
+    done = run("apply", "plan.json", "--config", "drain=0")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Pod/mnist-worker-1" not in objects()
 

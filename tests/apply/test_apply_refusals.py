@@ -47,7 +47,7 @@ def test_a_field_of_another_manager_is_named_with_both_values_and_nothing_is_cha
     assert done.returncode == 4
     assert "theirs owns data.hosts" in done.stderr
     assert 'data.hosts is "theirs", and would be "ours again"' in done.stderr
-    assert "--take-ownership theirs" in done.stderr
+    assert "--config take-ownership=theirs" in done.stderr
     assert writes() == before
     assert config_map("GET")["data"] == {"hosts": "theirs"}
 
@@ -72,8 +72,8 @@ def test_take_ownership_affects_only_the_named_manager(run, write, config_map):
     run("apply", "jobs")
     config_map("PATCH", {"data": {"hosts": "theirs"}})
     write(seed(hosts="ours again"))
-    assert run("apply", "jobs", "--take-ownership", "others").returncode == 4
-    done = run("apply", "jobs", "--take-ownership", "theirs")
+    assert run("apply", "jobs", "--config", "take-ownership=others").returncode == 4
+    done = run("apply", "jobs", "--config", "take-ownership=theirs")
     assert done.returncode == 0, done.stderr
     live = config_map("GET")
     assert live["data"] == {"hosts": "ours again"}
@@ -105,7 +105,7 @@ def test_what_a_sync_tool_looks_after_is_refused(
     assert done.returncode == 4
     assert "manages it" in done.stderr
     assert writes() == []
-    again = run("apply", "jobs", "--adopt", "--take-ownership", "theirs", "--wait", "none")
+    again = run("apply", "jobs", "--adopt", "--config", "take-ownership=theirs", "--wait", "none")
     assert again.returncode == 0, again.stderr
     assert config_map("GET")["data"] == {"hosts": "ours"}
 
@@ -116,7 +116,7 @@ def test_what_a_controller_makes_is_refused_whatever_is_allowed(run, write, writ
     theirs["metadata"]["ownerReferences"] = [owner]
     config_map("POST", theirs, content="application/json")
     write(seed())
-    done = run("apply", "jobs", "--adopt", "--take-ownership", "*")
+    done = run("apply", "jobs", "--adopt", "--config", "take-ownership=*")
     assert done.returncode == 4
     assert "Pod x controls it" in done.stderr
     assert writes() == []

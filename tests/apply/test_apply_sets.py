@@ -106,7 +106,7 @@ def test_nothing_is_pruned_that_the_same_set_did_not_declare(
 ):
     """Another folder, single files, and a set of another name know nothing of these jobs."""
     (tmp_path / "jobs" / "two.yaml").unlink()
-    for arguments in (("jobs/one.yaml",), ("jobs", "--set", "other", "--adopt")):
+    for arguments in (("jobs/one.yaml",), ("jobs", "--config", "set=other", "--adopt")):
         done = run("apply", *arguments, "--prune")
         assert done.returncode == 0, done.stdout + done.stderr
         assert names(objects) == {"one", "two"}
@@ -120,7 +120,7 @@ def test_nothing_is_pruned_that_the_same_set_did_not_declare(
 def test_a_job_that_another_set_has_applied_since_is_not_pruned(
     run, two, kubelet, objects, tmp_path
 ):
-    assert run("apply", "jobs/two.yaml", "--set", "mine", "--adopt").returncode == 0
+    assert run("apply", "jobs/two.yaml", "--config", "set=mine", "--adopt").returncode == 0
     (tmp_path / "jobs" / "two.yaml").rename(tmp_path / "two.yaml")
     assert run("apply", "jobs", "--prune").returncode == 0
     assert names(objects) == {"one", "two"}
@@ -133,7 +133,7 @@ def test_a_single_file_keeps_its_job_in_the_set_of_its_folder(run, two, kubelet,
     assert names(objects) == {"one"}
 
 
-@pytest.mark.parametrize("named", [(), ("--set", "team")])
+@pytest.mark.parametrize("named", [(), ("--config", "set=team")])
 def test_a_folder_that_is_applied_for_two_namespaces_is_two_sets(
     run, write, kubelet, objects, control_plane, named, tmp_path
 ):

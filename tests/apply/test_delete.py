@@ -283,7 +283,7 @@ def test_key_pair_that_may_not_be_read_is_named_as_left(
 ):
     write(training_job(replicas=1), name="one")
     write(training_job("other", replicas=1), name="two")
-    assert run("apply", "jobs", "--set", "team").returncode == 0
+    assert run("apply", "jobs", "--config", "set=team").returncode == 0
     (tmp_path / "jobs" / "one.yaml").unlink()
     core = ["configmaps", "pods", "services", "serviceaccounts", "events"]
     user = as_user([{"apiGroups": [""], "resources": core, "verbs": ["*"]}])
@@ -292,7 +292,7 @@ def test_key_pair_that_may_not_be_read_is_named_as_left(
         assert f"kept: Secret {namespace}/mnist (you are not allowed to" in done.stderr
     else:
         secret = ("--config", "secret=existing:other")
-        done = user("apply", "jobs", "--set", "team", "--prune", "--dry-run=client", *secret)
+        done = user("apply", "jobs", "--config", "set=team", "--prune", "--dry-run=client", *secret)
         assert f"left alone: Secret {namespace}/mnist" in done.stdout
         assert "you are not allowed to read secrets" in done.stdout
     assert done.returncode == 0, done.stdout + done.stderr

@@ -36,7 +36,7 @@ def test_equal_objects_of_another_owner_are_a_conflict_in_both(
     for applied in ("jobs", "plan.json"):
         assert run("apply", applied).returncode == 4
     assert objects().keys() == before
-    assert run("apply", "jobs", "--adopt", "--take-ownership", "kubectl").returncode == 0
+    assert run("apply", "jobs", "--adopt", "--config", "take-ownership=kubectl").returncode == 0
     assert run("diff", "jobs").returncode == 0
 
 

@@ -25,7 +25,7 @@ DRAIN = 4
 COMMANDS = {
     "apply": (3, 9, ("apply", "jobs")),
     "restart": (3, 8, ("restart", "mnist")),
-    "scale-in": (2, 4, ("apply", "jobs", "--prune", "--drain", f"{DRAIN}s")),
+    "scale-in": (2, 4, ("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s")),
     "delete": (0, 8, ("delete", "jobs")),
 }
 """In this order: how many workers are declared, how many writes there are at least, the command."""

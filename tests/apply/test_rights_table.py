@@ -20,9 +20,9 @@ ARGUMENTS = {
     "status": ("mnist",),
     "why": ("mnist",),
     "logs": ("mnist",),
-    "diff": ("jobs", "--set", "team"),
-    "apply": ("jobs", "--set", "team", "--timeout", "60s"),
-    "apply --prune": ("jobs", "--set", "team", "--timeout", "60s"),
+    "diff": ("jobs", "--config", "set=team"),
+    "apply": ("jobs", "--config", "set=team", "--timeout", "60s"),
+    "apply --prune": ("jobs", "--config", "set=team", "--timeout", "60s"),
     "restart": ("mnist", "--timeout", "60s"),
     "checkpoint": ("mnist",),
     "delete": ("--job", "mnist"),
@@ -118,7 +118,7 @@ def test_command_does_with_these_rights_and_not_with_one_less(
     kubelet.let("*", ready(containerStatuses=[{**main, "state": {"running": {}}}]))
     write(document("mnist"), name="a")
     write(document("old"), name="old")
-    applied = run("apply", "jobs", "--set", "team")
+    applied = run("apply", "jobs", "--config", "set=team")
     assert applied.returncode == 0, applied.stdout + applied.stderr
     (tmp_path / "jobs" / "old.yaml").unlink()
     write(document("new"), name="new")

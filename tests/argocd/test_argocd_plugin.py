@@ -21,7 +21,8 @@ from msgspec import Struct
 import etcompile
 from etcompile import emit
 from etcompile.check import kubernetes
-from etcompile.cli import argocd, render
+from etcompile.cli import argocd
+from etcompile.data import setting_schemas
 from etcompile.integrations.argocd_plugin import PARAMETERS
 from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES
 from specs import kubeflow_job, training_job
@@ -169,21 +170,16 @@ def test_announcements_name_what_there_is():
 
 
 def test_a_setting_of_render_is_a_parameter_unless_it_could_do_harm():
-    options = {
-        option.removeprefix("--")
-        for one in render.command.params
-        for option in one.opts
-        if option.startswith("--")
-    }
-    of_output = {"output", "output-dir", "filename", "split", "layout"}
-    of_output |= {"check", "against", "force", "replace"}
+    of_output = {"split", "layout"}
+    of_other_commands = {"capacity", "price", "set", "drain", "take-ownership", "concurrency"}
+    of_other_commands |= {"ignore-differences", "repository-name"}
     talk = {"output-format", "color", "quiet"}
     # Templates are programs, which would run in Argo CD; Secrets would be in Git.
     harmful = {"templates", "allow-plain-secrets"}
-    # Which files count is what the installation and the repository say, not each Application.
-    of_file = {"config", "isolated", "exclude"}
-    offered = {one.option.rpartition("=")[2].removeprefix("--") for one in PARAMETERS if one.option}
-    assert options - of_output - talk - harmful - of_file == offered
+    # Which files count is what the repository says, not each Application.
+    others = {"exclude", *of_output, *of_other_commands, *talk, *harmful}
+    offered = {one.name for one in PARAMETERS} - {"paths", "environment", "images", "labels"}
+    assert {*setting_schemas()} - others == offered
 
 
 # ---- generate ------------------------------------------------------------------------------------
@@ -286,7 +282,7 @@ def test_objects_without_a_profile_have_sync_waves(source):
 
 
 def test_parameters_come_after_the_options_of_plugin_yaml(source):
-    words = ("--secret", "existing:of-all", "--config", "services=shared")
+    words = ("--config", "secret=existing:of-all", "--config", "services=shared")
     settings = stored(
         objects(generate(source, {"name": "secret", "string": "external"}, words=words))
     )

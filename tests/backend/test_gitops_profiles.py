@@ -1,4 +1,4 @@
-"""`--profile`: what Argo CD, Flux, kapp and kpt are told.
+"""The setting `profile`: what Argo CD, Flux, kapp and kpt are told.
 
 What holds for any output, and what they must never be told: tests/gitops_rules.
 """

@@ -15,11 +15,8 @@ import etcompile as package
 from commandline import etcompile
 from etcompile import data
 from etcompile.cli import argocd, krm
-from etcompile.cli.configured import (
-    ENVIRONMENTS,
-    ConfigurationError,
-    settings,
-)
+from etcompile.compiler.configured import ENVIRONMENTS, ConfigurationError, SettingError
+from etcompile.data import setting_schemas
 
 EXAMPLE = Path(__file__).parents[2] / "examples/pytorchjob/torchrun/job.yaml"
 VOLCANO = "scheduling.volcano.sh"
@@ -145,7 +142,7 @@ def test_a_folder_with_another_file_below_it_is_refused(path, tree):
     assert done.returncode == 2
     assert "ET1054" in done.stderr
     assert str(below.relative_to(tree)) in done.stderr
-    assert "ET1054" not in etcompile("render", path, "--isolated").stderr
+    assert "ET1054" not in etcompile("render", path, "--config", "none").stderr
     below.rename(below.with_name("pyproject.toml"))
     assert "ET1054" not in etcompile("render", path).stderr
 
@@ -162,7 +159,7 @@ def test_a_file_can_be_named_and_left_out(tree):
     said(tree, 'gang = "volcano"\n')
     other = said(tree, 'gang = "none"\n', "other.toml")
     assert VOLCANO not in rendered("--config", other)
-    assert VOLCANO not in rendered("--isolated")
+    assert VOLCANO not in rendered("--config", "none")
     done = etcompile("render", "team/jobs", "--config", "missing.toml")
     assert done.returncode == 2
     assert "there is no such file" in done.stderr
@@ -176,9 +173,18 @@ def test_a_file_can_be_named_and_left_out(tree):
 
 def test_a_file_cannot_be_named_and_left_out_at_once(tree):
     said(tree, 'gang = "volcano"\n')
-    done = etcompile("render", "team/jobs", "--config", "etcompile.toml", "--isolated")
+    done = etcompile("render", "team/jobs", "--config", "etcompile.toml", "--config", "none")
     assert done.returncode == 2
-    assert "give one of them" in done.stderr
+    assert "--config names one file" in done.stderr
+
+
+def test_a_list_of_the_command_line_may_be_repeated(tree):
+    said(tree, 'profile = ["argocd"]\n')
+    words = (("profile=flux,kapp",), ("profile=flux", "profile=kapp"))
+    once, twice = (rendered(*(f"--config={word}" for word in each)) for each in words)
+    assert once == twice
+    assert "argocd.argoproj.io" not in once
+    assert "kapp.k14s.io" in once
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["LF", "CRLF"])
@@ -207,9 +213,9 @@ def test_the_command_line_wins_and_then_an_overlay(tree):
     said(tree, 'gang = "volcano"\nservices = "shared"\n')
     overlay = "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nmetadata: {name: x}\n"
     (tree / "over.yaml").write_text(overlay + "settings: {gang: none}\n")
-    assert VOLCANO not in rendered("--gang", "none")
+    assert VOLCANO not in rendered("--config", "gang=none")
     assert VOLCANO not in rendered("--overlay", "over.yaml")
-    assert VOLCANO in rendered("--overlay", "over.yaml", "--gang", "volcano")
+    assert VOLCANO in rendered("--overlay", "over.yaml", "--config", "gang=volcano")
 
 
 def test_an_environment_counts_before_the_rest(tree):
@@ -307,7 +313,7 @@ def test_no_file_ends_in_a_traceback(tree, content):
 EACH_TIME = {
     *("output-dir", "output", "check", "against", "force", "replace"),
     *("fix", "unsafe-fixes", "diff"),
-    *("environment", "config", "isolated", "beside"),
+    *("environment", "config", "beside"),
 }
 
 
@@ -324,7 +330,7 @@ def test_all_options_of_render_and_check_are_settings_or_named(tree):
     names = {
         max(one.opts, key=len).removeprefix("--") for one in params if isinstance(one, click.Option)
     }
-    assert names - set(settings()) == set(EACH_TIME)
+    assert names - set(setting_schemas()) == set(EACH_TIME)
 
 
 # ---- other doors ---------------------------------------------------------------------------------
@@ -349,8 +355,13 @@ def test_every_command_that_compiles_reads_it(tree, words):
 def test_configured_options_reads_the_configuration_file(tree):
     said(tree, 'gang = "volcano"\n[environments.dev]\ngang = "none"\n')
     assert package.configured_options("team/jobs").settings.gang == "volcano"
-    options = package.configured_options("team/jobs", "--environment", "dev")
-    assert options.settings.gang == "none"
+    options = package.configured_options("team/jobs", environment="dev", namespace="ml")
+    assert (options.settings.gang, options.namespace) == ("none", "ml")
+    assert options.explicit == {"namespace"}
+    with pytest.raises(SettingError, match="is not one of"):
+        package.configured_options("team/jobs", gang="volcanoo")
+    with pytest.raises(TypeError, match="no setting 'gnag'"):
+        package.configured_options("team/jobs", gnag="volcano")
     said(tree, "gang = 1\n")
     with pytest.raises(ConfigurationError, match=r"etcompile\.toml:1:1"):
         package.configured_options("team/jobs")
@@ -429,19 +440,13 @@ def test_without_a_file_the_lock_file_does_not_speak_of_one(tree):
     assert "configuration" not in json.loads((tree / "out/etcompile.lock.json").read_text())
 
 
-def test_the_schema_has_the_settings_as_the_options_take_them():
+def test_the_schema_and_the_compiler_have_the_same_defaults():
     schema = json.loads((data.folder("schemas") / "configuration.json").read_text())
-    assert set(schema["properties"]) == {*settings(), ENVIRONMENTS}
-    properties = schema["$defs"]["settings"]["properties"]
-    for name, param in settings().items():
-        entry = properties[name]
-        assert entry.get("default") == (None if param.multiple else param.default), name
-        form = "boolean" if param.is_flag else "array" if param.multiple else "string"
-        form = "integer" if isinstance(param.type, click.IntRange) else form
-        assert entry["type"] == form, name
-        value = entry["items"] if param.multiple else entry
-        choices = list(param.type.choices) if isinstance(param.type, click.Choice) else None
-        assert value.get("enum") == choices, name
+    assert set(schema["properties"]) == {*setting_schemas(), ENVIRONMENTS}
+    for key, field in {key: key.replace("-", "_") for key in setting_schemas()}.items():
+        if field in package.Settings.__struct_fields__:
+            default = getattr(package.Settings(), field)
+            assert setting_schemas()[key].get("default") == (default and str(default)), key
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_json_file_among_jobs_is_one_diagnostic_whose_hint_works(repository: Pat
         ("graph", "."),
         ("diff", ".", "--against", "HEAD"),
         ("scale", "bert", "jobs", "--to", "3", "--dry-run"),
-        ("check", "jobs", "--runtimes", "."),
+        ("check", "jobs", "--config", "runtimes=."),
     ],
     ids=" ".join,
 )
@@ -77,7 +77,7 @@ def test_patterns_are_seen_from_the_folder_of_the_file(repository: Path) -> None
     exclude(repository, "/jobs/ds_config.json", "jobs/deep/", "scripts")
     assert etcompile("check", ".", cwd=repository / "jobs").returncode == 0
     (repository / "jobs" / "deep" / "etcompile.toml").write_text('exclude = ["/ds_config.json"]\n')
-    done = etcompile("check", ".", "--allow-empty", cwd=repository / "jobs" / "deep")
+    done = etcompile("check", ".", "--config", "allow-empty=true", cwd=repository / "jobs" / "deep")
     assert done.returncode == 0, done.stderr
 
 

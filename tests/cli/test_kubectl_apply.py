@@ -21,7 +21,7 @@ EXAMPLES = sorted(
     for path in (ROOT / "examples").glob("*/*/job.yaml")
     if path.parent.name != "parameter-servers-master"  # which needs DLRover's definitions
 )
-LAYOUTS = {"jobs": (), "split": ("--split",), "staged": ("--layout", "staged")}
+LAYOUTS = {"jobs": (), "split": ("--config=split=true",), "staged": ("--config", "layout=staged")}
 
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 

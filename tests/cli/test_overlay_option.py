@@ -42,7 +42,7 @@ def test_explicit_flag_overrides_the_overlay_even_with_its_default_value(tmp_pat
     overlay = tmp_path / "mine.yaml"
     overlay.write_text(HEAD + "settings: {secret: external, clusterDomain: a.local}\n")
     assert settings("--overlay", overlay)["secret"] == "external"
-    effective = settings("--overlay", overlay, "--secret", "runtime")
+    effective = settings("--overlay", overlay, "--config", "secret=runtime")
     assert (effective["secret"], effective["clusterDomain"]) == ("runtime", "a.local")
 
 

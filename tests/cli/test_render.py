@@ -190,10 +190,10 @@ def test_the_output_folder_is_not_read_as_input(tmp_path: Path) -> None:
     [
         ["render"],
         ["render", EXAMPLE, "--config", "kubernetes-version=1.99"],
-        ["render", EXAMPLE, "--secret", "vault"],
-        ["render", EXAMPLE, "--secret", "existing:Bad Name"],
+        ["render", EXAMPLE, "--config", "secret=vault"],
+        ["render", EXAMPLE, "--config", "secret=existing:Bad Name"],
         ["render", EXAMPLE, "-n", "Bad_NS"],
-        ["render", EXAMPLE, "--split"],
+        ["render", EXAMPLE, "--config=split=true"],
         ["rendr", EXAMPLE],
         ["explain", "ET0000"],
         ["schema", "Widget"],

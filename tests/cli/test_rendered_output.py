@@ -110,7 +110,7 @@ def test_output_is_the_same_objects_when_it_is_read_again(repository: Path) -> N
 @pytest.mark.parametrize("form", ["yaml", "json"])
 def test_a_rendered_stream_is_read_as_objects(repository: Path, form: str) -> None:
     rendered = passes(repository, "render", "jobs", "-o", form)
-    assert "ok: 8 objects" in passes(repository, "check", "--isolated", "-", stdin=rendered)
+    assert "ok: 8 objects" in passes(repository, "check", "--config", "none", "-", stdin=rendered)
 
 
 def test_a_python_program_reads_output_as_objects(repository: Path) -> None:
@@ -169,7 +169,7 @@ def test_other_output_is_not_rendered_when_the_last_job_has_left(tmp_path: Path)
     for name in ("dev", "prod"):
         assert etcompile("render", ".", "-d", f"out/{name}", cwd=tmp_path).returncode == 0
     job.unlink()
-    done = etcompile("render", ".", "-d", "out/prod", "--allow-empty", cwd=tmp_path)
+    done = etcompile("render", ".", "-d", "out/prod", "--config=allow-empty=true", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in (tmp_path / "out" / "prod").iterdir() if path.is_dir()] == []
 

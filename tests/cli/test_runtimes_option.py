@@ -1,4 +1,4 @@
-"""`--runtimes`: a library of runtimes that TrainJobs may name, through every door."""
+"""The setting `runtimes`: a library of runtimes that TrainJobs may name, through every door."""
 
 import json
 import shutil
@@ -69,8 +69,8 @@ def images(text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("command", "runtimes"),
     [
-        ("render", ("--runtimes", "platform")),
-        ("check", ("--runtimes", "platform")),
+        ("render", ("--config", "runtimes=platform")),
+        ("check", ("--config", "runtimes=platform")),
         ("graph", ("--config", "runtimes=platform")),
     ],
 )
@@ -78,7 +78,7 @@ def test_every_command_that_compiles_takes_runtimes(tree, command, runtimes):
     without = etcompile(command, "jobs")
     assert without.returncode == 2
     assert "error[ET2138]" in without.stderr
-    assert "--runtimes" in without.stderr
+    assert "the setting runtimes" in without.stderr
     strict = () if command == "graph" else ("--strict",)
     done = etcompile(command, "jobs", *runtimes, *strict)
     assert done.returncode == 0, done.stderr
@@ -99,7 +99,7 @@ def test_scale_knows_the_runtimes_of_the_input_and_of_the_library(tree):
 def test_several_folders_and_files_may_be_named(tree):
     write(tree / "more" / "jax.yaml", runtime("elsewhere", "example.com/elsewhere:1"))
     write(tree / "jobs" / "job.yaml", job("elsewhere"))
-    words = ("--runtimes", "platform/torch.yaml", "--runtimes", "more/*.yaml")
+    words = ("--config", "runtimes=platform/torch.yaml", "--config", "runtimes=more/*.yaml")
     done = etcompile("render", "jobs", *words, "--strict")
     assert images(done.stdout) == {"example.com/elsewhere:1"}, done.stderr
 
@@ -110,10 +110,10 @@ def test_input_runtime_overrides_the_library_which_overrides_the_shipped(tree):
     assert images(etcompile("render", "jobs").stdout) == {
         "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
     }
-    output = etcompile("render", "jobs", "--runtimes", "platform", "--strict").stdout
+    output = etcompile("render", "jobs", "--config", "runtimes=platform", "--strict").stdout
     assert images(output) == {"example.com/library:1"}
     write(tree / "jobs" / "own.yaml", runtime("torch-distributed", "example.com/input:1"))
-    output = etcompile("render", "jobs", "--runtimes", "platform", "--strict").stdout
+    output = etcompile("render", "jobs", "--config", "runtimes=platform", "--strict").stdout
     assert images(output) == {"example.com/input:1"}
 
 
@@ -121,9 +121,9 @@ def test_a_training_runtime_without_a_namespace_is_for_every_one(tree):
     value = {**runtime(), "kind": "TrainingRuntime"}
     write(tree / "platform" / "torch.yaml", value)
     write(tree / "jobs" / "job.yaml", job(kind="TrainingRuntime"))
-    assert etcompile("render", "jobs", "--runtimes", "platform", "--strict").returncode == 0
+    assert etcompile("render", "jobs", "--config", "runtimes=platform", "--strict").returncode == 0
     write(tree / "platform" / "torch.yaml", runtime(namespace="of-others"))
-    done = etcompile("render", "jobs", "--runtimes", "platform")
+    done = etcompile("render", "jobs", "--config", "runtimes=platform")
     assert "error[ET2138]" in done.stderr
 
 
@@ -131,10 +131,10 @@ def test_only_a_runtime_that_a_job_names_is_checked(tree):
     faulty = runtime("unnamed")
     faulty["spec"]["mlPolicy"]["numNodes"] = "two"
     write(tree / "platform" / "other.yaml", faulty)
-    done = etcompile("render", "jobs", "--runtimes", "platform", "--strict")
+    done = etcompile("render", "jobs", "--config", "runtimes=platform", "--strict")
     assert (done.returncode, done.stderr) == (0, "")
     write(tree / "jobs" / "job.yaml", job("unnamed"))
-    done = etcompile("render", "jobs", "--runtimes", "platform")
+    done = etcompile("render", "jobs", "--config", "runtimes=platform")
     assert done.returncode == 2
     assert "platform/other.yaml:7:" in done.stderr
     assert done.stderr.count("error[") == 1
@@ -142,32 +142,32 @@ def test_only_a_runtime_that_a_job_names_is_checked(tree):
 
 def test_unreadable_runtime_file_is_an_error_and_another_kind_a_warning(tree):
     (tree / "platform" / "other.yaml").write_text("a: [\n")
-    done = etcompile("render", "jobs", "--runtimes", "platform")
+    done = etcompile("render", "jobs", "--config", "runtimes=platform")
     assert done.returncode == 2
     assert "platform/other.yaml:" in done.stderr
     write(tree / "platform" / "other.yaml", {"apiVersion": "v1", "kind": "ConfigMap"})
-    done = etcompile("render", "jobs", "--runtimes", "platform")
+    done = etcompile("render", "jobs", "--config", "runtimes=platform")
     assert done.returncode == 0
     assert "warning[ET2041]" in done.stderr
     assert "platform/other.yaml:2:" in done.stderr
-    gone = etcompile("render", "jobs", "--runtimes", "nowhere")
+    gone = etcompile("render", "jobs", "--config", "runtimes=nowhere")
     assert gone.returncode == 2
     assert "nowhere" in gone.stderr
 
 
 def test_duplicate_runtimes_are_an_error_only_if_a_job_names_them(tree):
     write(tree / "platform" / "again.yaml", runtime())
-    done = etcompile("render", "jobs", "--runtimes", "platform")
+    done = etcompile("render", "jobs", "--config", "runtimes=platform")
     assert done.returncode == 2
     assert "ClusterTrainingRuntime" in done.stderr
     assert "defined twice" in done.stderr
     write(tree / "platform" / "again.yaml", runtime("unnamed"))
-    assert etcompile("render", "jobs", "--runtimes", "platform", "--strict").returncode == 0
+    assert etcompile("render", "jobs", "--config", "runtimes=platform", "--strict").returncode == 0
 
 
 def test_a_file_named_twice_is_one_and_a_folder_of_both_is_the_library(tree):
     shutil.move(tree / "platform", tree / "jobs" / "platform")
-    words = ("--runtimes", "jobs/platform", "--runtimes", "jobs/platform/torch.yaml")
+    words = ("--config", "runtimes=jobs/platform", "--config", "runtimes=jobs/platform/torch.yaml")
     done = etcompile("render", "jobs", *words, "--strict")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -179,13 +179,13 @@ def test_an_overlay_changes_a_runtime_of_the_library(tree):
     }
     overlay = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "patches": [change]}
     write(tree / "overlay.yaml", overlay)
-    words = ("--runtimes", "platform", "--overlay", "overlay.yaml", "--strict")
+    words = ("--config", "runtimes=platform", "--overlay", "overlay.yaml", "--strict")
     done = etcompile("render", "jobs", *words)
     assert done.stdout.count("kind: Pod\n") == 3, done.stderr
 
 
 def test_an_output_is_outdated_when_its_runtime_changes_and_not_when_another_does(tree):
-    words = ("render", "jobs", "--runtimes", "platform", "-d", "out")
+    words = ("render", "jobs", "--config", "runtimes=platform", "-d", "out")
     assert etcompile(*words).returncode == 0
     lock = (tree / "out" / "etcompile.lock.json").read_text()
     assert "torch.yaml" in lock

@@ -4,7 +4,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -12,8 +11,12 @@ from hypothesis import strategies as st
 import etcompile
 from etcompile import Options
 from etcompile.check.pod_rules import check_object
-from etcompile.cli.configured import ConfigurationError, configured_options
 from etcompile.compiler.choices import refusal
+from etcompile.compiler.configured import (
+    ConfigurationError,
+    SettingError,
+    configured_options,
+)
 from etcompile.diagnostics import codes
 from etcompile.k8s.names import image_problem
 from etcompile.k8s.objects import may_have_namespace
@@ -52,8 +55,8 @@ def test_malformed_setting_of_the_file_is_reported_at_its_line(name: str, tmp_pa
 
 @pytest.mark.parametrize("name", BAD)
 def test_malformed_setting_is_refused_by_every_door(name: str, tmp_path: Path) -> None:
-    with pytest.raises(click.BadParameter, match="is not"):
-        configured_options(tmp_path, "--config", f"{name}={BAD[name]}")
+    with pytest.raises(SettingError, match="is not"):
+        configured_options(tmp_path, **{name.replace("-", "_"): BAD[name]})
     by_overlay = Options(overlays=(overlay(settings={CAMEL[name]: BAD[name]}),))
     by_program = Options(settings=Settings(**{name.replace("-", "_"): BAD[name]}))
     for options in (by_overlay, by_program):
@@ -86,10 +89,10 @@ def test_schema_has_the_same_form_of_images_as_the_check(image: str) -> None:
 @given(st.sampled_from([*BAD]), texts)
 def test_any_text_of_a_setting_is_refused_or_renders_valid_objects(name: str, text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        words = ["--config", f"{name}={text}", "--config", "services=shared", "--gang=volcano"]
+        settings = {"services": "shared", "gang": "volcano", name.replace("-", "_"): text}
         try:
-            options = configured_options(folder, *words)
-        except click.BadParameter:
+            options = configured_options(folder, **settings)
+        except SettingError:
             return
         compilation = etcompile.compile([JOB], options)
     assert compilation.ok, compilation.diagnostics

@@ -1,4 +1,4 @@
-"""`render --layout staged`: what Pods need, and the Pods, for Flux to sync one after the other."""
+"""The layout `staged`: what Pods need, and the Pods, for Flux to sync one after the other."""
 
 import subprocess
 import sys
@@ -62,7 +62,7 @@ def test_both_stages_are_all_of_it_and_pods_are_in_the_second(example, tmp_path)
 def test_the_folders_are_as_documented(tmp_path):
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(training_job("bert")))
     out = tmp_path / "out"
-    assert render(tmp_path / "job.yaml", "-d", out, "--layout", "staged").returncode == 0
+    assert render(tmp_path / "job.yaml", "-d", out, "--config", "layout=staged").returncode == 0
     assert files(out) == {
         "etcompile.lock.json",
         "kustomization.yaml",
@@ -81,7 +81,7 @@ def test_a_job_without_pods_leaves_a_folder_from_which_flux_prunes(tmp_path, kub
     document = kubeflow_job("PyTorchJob", {"Worker": 2}, runPolicy={"suspend": True})
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(document))
     out = tmp_path / "out"
-    assert render(tmp_path / "job.yaml", "-d", out, "--layout", "staged").returncode == 0
+    assert render(tmp_path / "job.yaml", "-d", out, "--config", "layout=staged").returncode == 0
     assert built(out / "pods") == []
     command = [kubectl_program, "kustomize", str(out / "pods")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -91,8 +91,8 @@ def test_a_job_without_pods_leaves_a_folder_from_which_flux_prunes(tmp_path, kub
 def test_a_check_knows_which_layout_it_is(tmp_path):
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(training_job("bert")))
     words = (tmp_path / "job.yaml", "-d", tmp_path / "out")
-    assert render(*words, "--layout", "staged").returncode == 0
-    assert render(*words, "--layout", "staged", "--check").returncode == 0
+    assert render(*words, "--config", "layout=staged").returncode == 0
+    assert render(*words, "--config", "layout=staged", "--check").returncode == 0
     assert render(*words, "--check").returncode == 1
 
 
@@ -101,7 +101,7 @@ def test_changing_the_layout_changes_no_object(tmp_path):
     words = (tmp_path / "job.yaml", "-d", tmp_path / "out")
     assert render(*words).returncode == 0
     before = built(tmp_path / "out")
-    done = render(*words, "--layout", "staged")
+    done = render(*words, "--config", "layout=staged")
     assert done.returncode == 0, done.stderr
     assert sorted(built(tmp_path / "out"), key=identity) == sorted(before, key=identity)
     changed = training_job("bert")
@@ -112,8 +112,8 @@ def test_changing_the_layout_changes_no_object(tmp_path):
 
 
 def test_a_stream_has_no_layout():
-    done = render("job.yaml", "--layout", "staged")
-    assert (done.returncode, "--layout needs -d DIR" in done.stderr) == (2, True)
+    done = render("job.yaml", "--config", "layout=staged")
+    assert (done.returncode, "--config layout=needs -d DIR" in done.stderr) == (2, True)
 
 
 # ---- what Flux is told ---------------------------------------------------------------------------

@@ -18,18 +18,19 @@ def render(folder: Path, document: dict[str, Any], *words: str) -> subprocess.Co
 
 
 def test_flux_would_sync_neither_the_account_nor_the_pod(tmp_path: Path) -> None:
-    words = ("--profile", "flux", "-d", str(tmp_path / "out"))
+    words = ("--config", "profile=flux", "-d", str(tmp_path / "out"))
     done = render(tmp_path, training_job(), *words)
     assert done.returncode == 0
     assert "ET4015" in done.stderr
     assert "'mnist-launcher'" in done.stderr
-    assert "--layout staged" in done.stderr
+    assert "--config layout=staged" in done.stderr
     done = render(tmp_path, training_job(), *words, "--check", "--strict")
     assert done.returncode == 2, "in CI a warning may count"
 
 
 @pytest.mark.parametrize(
-    "words", [("--profile", "flux", "--layout", "staged"), ("--profile", "argocd")]
+    "words",
+    [("--config", "profile=flux", "--config", "layout=staged"), ("--config", "profile=argocd")],
 )
 def test_two_stages_or_another_tool_are_no_reason_to_warn(
     tmp_path: Path, words: tuple[str, ...]
@@ -52,5 +53,5 @@ def job_with_account() -> dict[str, Any]:
 def test_a_job_without_an_account_of_its_making_is_no_reason_to_warn(
     tmp_path: Path, document: dict[str, Any]
 ) -> None:
-    done = render(tmp_path, document, "--profile", "flux", "-d", str(tmp_path / "out"))
+    done = render(tmp_path, document, "--config", "profile=flux", "-d", str(tmp_path / "out"))
     assert (done.returncode, "ET4015" in done.stderr) == (0, False)

@@ -8,13 +8,20 @@ from click.testing import CliRunner
 from etcompile.cli.main import program
 
 MISTAKES = {
-    "--gang": "volcanoo",
-    "--profile": "argcd",
     "--namespace": "A_",
-    "--secret": "vault",
     "--ignore": "ET0000",
     "--output-format": "xml",
 }
+
+WRONG = (
+    "gang=volcanoo",
+    "profile=argcd",
+    "secret=vault",
+    "split=perhaps",
+    "concurrency=0",
+    "gnag=x",
+)
+"""Values of `--config`."""
 
 
 def rejected_options(*arguments: str) -> list[str]:
@@ -28,9 +35,10 @@ def rejected_options(*arguments: str) -> list[str]:
     "words",
     [
         *((command, *pair) for command in ("check", "render") for pair in MISTAKES.items()),
-        *(("diff", name, MISTAKES[name]) for name in ("--namespace", "--output-format")),
+        *((command, "--config", word) for command in ("render", "apply") for word in WRONG),
+        ("diff", "--namespace", "A_"),
         *(("check", "--gnag"), ("check", "--colour=x"), ("explain", "--foo")),
-        *(("explain", "--output", "xml"), ("argocd", "generate", "--gang", "x")),
+        *(("explain", "--output", "xml"), ("argocd", "generate", "--config", "gang=x")),
     ],
     ids=" ".join,
 )

@@ -95,8 +95,8 @@ def terminal(request, environment, require):
         ("etcompile explain ET2003\t", "etcompile explain ET2003 "),
         ("etcompile schema PyTor\t", "etcompile schema PyTorchJob "),
         ("etcompile render --overlay pr\t", "--overlay prod "),
-        ("etcompile render --profile kap\t", "--profile kapp "),
-        ("etcompile render --gang vol\t", "--gang volcano "),
+        ("etcompile render --color al\t", "--color always "),
+        ("etcompile render --config dlr\t", "--config dlrover-version="),
         ("etcompile check jobs/be\t", "jobs/bert.yaml "),
         ("etcompile check --uns\t", "--unsafe-fixes "),
     ],
@@ -130,7 +130,7 @@ def test_fish_completes(environment, require, tmp_path):
 
     (tmp_path / "etcompile.fish").write_text(script)
     assert completed("etcompile expl") == ["explain"]
-    assert completed("etcompile render --profile ka") == ["kapp"]
+    assert completed("etcompile render --config profile=ka") == ["profile=kapp"]
     assert completed("etcompile schema PyTor") == ["PyTorchJob"]
     assert "jobs/" in completed("etcompile check jo")
 
@@ -191,7 +191,7 @@ def test_kubectl_hands_the_exit_code_on(kubectl):
     ("words", "values", "directive"),
     [
         (["expl"], ["explain"], ":4"),
-        (["render", "--profile", "ka"], ["kapp"], ":4"),
+        (["render", "--config", "profile=ka"], ["profile=kapp"], ":0"),
         (["explain", "ET2003"], ["ET2003"], ":4"),
         (["render", "--overlay", "pr"], ["prod"], ":0"),
         (["render", "jo"], [], ":0"),

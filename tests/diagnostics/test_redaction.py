@@ -117,7 +117,7 @@ def test_a_message_quotes_none_either():
 
 def test_ordinary_words_are_as_they_were():
     for words in itertools.chain(
-        ["--secret csi: '/a' must hold one SecretProviderClass", "secret: external:vault/ml"],
+        ["secret=csi: '/a' must hold one SecretProviderClass", "secret: external:vault/ml"],
         ["the private key of a job", "image: a@sha256:" + "0123456789abcdef" * 4],
         ["settings: {secret: existing:Not_A_Name}", "ssh-rsa " + "AAAAB3NzaC1yc2E" * 8],
     ):

@@ -30,12 +30,18 @@ PLACES = (
 )
 """Where Pythons stand that are not on everybody's PATH."""
 
-EVERYTHING = ("--profile=argocd", "--profile=flux", "--profile=kapp", "--profile=kpt", "--split")
+EVERYTHING = (
+    "--config=profile=argocd",
+    "--config=profile=flux",
+    "--config=profile=kapp",
+    "--config=profile=kpt",
+    "--config=split=true",
+)
 
 SETTINGS = {
     "default": (),
     "prod": ("--overlay=prod", "--config=kubernetes-version=1.31"),
-    "a run": ("--run=auto", "--secret=external", "--config=services=shared"),
+    "a run": ("--run=auto", "--config=secret=external", "--config=services=shared"),
     "every profile": EVERYTHING,
 }
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import etcompile
-from etcompile import Options, Settings
-from etcompile.cli.configured import configured_options
+from etcompile import Options, Settings, configured_options
 from etcompile.model import GANGS
 from specs import compiled, kubeflow_job, replicas, scale_in, training_job, worker
 
@@ -177,7 +176,7 @@ def test_e6_kueue_lets_no_pod_of_a_group_go() -> None:
 
 def test_e8_kubernetes_itself_wants_its_version_said(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps(job()))
-    command = ("render", tmp_path / "job.json", "-n", "ml", "--gang", "native", "-q")
+    command = ("render", tmp_path / "job.json", "-n", "ml", "--config", "gang=native", "-q")
     done = at_a_shell(*command)
     assert done.returncode == 2
     assert "ET2087" in done.stderr
@@ -186,29 +185,29 @@ def test_e8_kubernetes_itself_wants_its_version_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "chosen"),
     [
-        ("", ["--gang", "native"]),
-        ('gang = "native"\n', []),
-        ("[environments.prod]\n", ["--gang", "native", "--environment", "prod"]),
+        ("", {"gang": "native"}),
+        ('gang = "native"\n', {}),
+        ("[environments.prod]\n", {"gang": "native", "environment": "prod"}),
     ],
 )
 def test_version_in_configuration_file_is_a_declared_version(
-    tmp_path: Path, table: str, words: list[str]
+    tmp_path: Path, table: str, chosen: dict[str, str]
 ) -> None:
     (tmp_path / "etcompile.toml").write_text(f'{table}kubernetes-version = "1.36"\n')
-    compilation = etcompile.compile(
-        [job()], configured_options(tmp_path, "--namespace", "ml", *words)
-    )
+    options = configured_options(tmp_path, namespace="ml", **chosen)
+    compilation = etcompile.compile([job()], options)
     assert compilation.ok, compilation.diagnostics
     # It counts, and an overlay wins against it.
-    later = configured_options(tmp_path, *words, "--overlay", str(overlay_file(tmp_path, "1.37")))
+    overlay = str(overlay_file(tmp_path, "1.37"))
+    later = configured_options(tmp_path, overlay=[overlay], **chosen)
     assert etcompile.compile([job()], later).settings.kubernetes_version == "1.37"
 
 
 def test_environment_that_is_not_chosen_declares_no_version(tmp_path: Path) -> None:
     (tmp_path / "etcompile.toml").write_text('[environments.prod]\nkubernetes-version = "1.36"\n')
-    options = configured_options(tmp_path, "--namespace", "ml", "--gang", "native")
+    options = configured_options(tmp_path, namespace="ml", gang="native")
     assert [one.code for one in etcompile.compile([job()], options).diagnostics] == ["ET2087"]
 
 
@@ -288,14 +287,14 @@ def test_w1_what_cannot_be_seen_from_here_is_listed(tmp_path: Path) -> None:
         "native": ("feature gate GenericWorkload", "API scheduling.k8s.io/v1beta1"),
         "kai": ("Queue q (scheduling.run.ai)",),
     }.items():
-        done = at_a_shell(*command, "--gang", gang)
+        done = at_a_shell(*command, "--config", f"gang={gang}")
         assert done.returncode == 0
         for need in needs:
             assert need in done.stderr, gang
     assert "needs in" not in at_a_shell(*command).stderr
     # Kueue adds up what the Pods ask for, whatever the job says.
     (tmp_path / "job.json").write_text(json.dumps(job(minResources={"example.com/nic": 1})))
-    assert "quota for cpu" in at_a_shell(*command, "--gang", "kueue").stderr
+    assert "quota for cpu" in at_a_shell(*command, "--config", "gang=kueue").stderr
 
 
 EVERYTHING = {

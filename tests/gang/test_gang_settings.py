@@ -56,11 +56,13 @@ def test_an_overlay_with_an_unknown_scheduler_is_refused() -> None:
 def test_the_command_line_chooses(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(JOB))
     command = [sys.executable, "-m", "etcompile", "render", str(tmp_path), "-n", "ml"]
-    chosen = ["--gang", "coscheduling", "--config", "gang-scheduler=mine"]
+    chosen = ["--config", "gang=coscheduling", "--config", "gang-scheduler=mine"]
     done = subprocess.run([*command, *chosen], capture_output=True, text=True, check=True)
     objects = list(yaml.safe_load_all(done.stdout))
     assert {o["spec"]["schedulerName"] for o in objects if o["kind"] == "Pod"} == {"mine"}
-    wrong = subprocess.run([*command, "--gang", "x"], capture_output=True, text=True, check=False)
+    wrong = subprocess.run(
+        [*command, "--config", "gang=x"], capture_output=True, text=True, check=False
+    )
     assert wrong.returncode == 2
 
 

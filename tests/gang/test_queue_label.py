@@ -69,7 +69,7 @@ def test_queue_label_without_a_gang_scheduler_is_reported_as_no_effect(kind: str
     # The Pod of DLRover's master has all labels of its job, so that Kueue sees this one Pod.
     assert set(reported) - {"ET2093"} == {"ET2041"}
     assert ("ET2093" in reported) == (kind == "ElasticJob")
-    assert "only --gang kueue gives them its labels" in reported["ET2041"]
+    assert "only the setting gang = kueue gives them its labels" in reported["ET2041"]
 
 
 @pytest.mark.parametrize("gang", ["volcano", "coscheduling", "native", "koordinator", "kai"])

@@ -98,8 +98,8 @@ class Place:
         overlay.write_text(json.dumps(_overlay(self.namespace, kinds)))
         out = self._folder / "out"
         command = [sys.executable, "-m", "etcompile", "render", str(self._inputs), "-d", str(out)]
-        command += ["--overlay", str(overlay), "--profile", self._profile]
-        command += ["--layout", self._layout, *flags]
+        command += ["--overlay", str(overlay), "--config", f"profile={self._profile}"]
+        command += ["--config", f"layout={self._layout}", *flags]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return out

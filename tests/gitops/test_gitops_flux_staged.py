@@ -1,4 +1,4 @@
-"""`render --layout staged` and `etcompile flux kustomization` with the real Flux."""
+"""`render --config layout=staged` and `etcompile flux kustomization` with the real Flux."""
 
 import json
 import os
@@ -60,7 +60,7 @@ class Staged:
         template["spec"]["schedulerName"] = SCHEDULER
         jobs, out = self._folder / "jobs.yaml", self._folder / "out"
         jobs.write_text(yaml.safe_dump_all([document, self._gate()]))
-        words = ("--profile", "flux", "-n", self.name, "--layout", "staged", "--replace")
+        words = ("--config=profile=flux", "--config=layout=staged", "-n", self.name, "--replace")
         etcompile("render", str(jobs), "-d", str(out), *words)
         self._flux.push(out, self.name)
         self._request_sync()

@@ -227,7 +227,7 @@ def test_a_scale_out_adds_and_changes_only_host_lists(example: Path, profiles) -
 @each_example
 def test_rendering_again_changes_no_byte(example: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    flags = [flag for profile in TOOLS[-1] for flag in ("--profile", profile)]
+    flags = [flag for profile in TOOLS[-1] for flag in ("--config", f"profile={profile}")]
     first, second = (_rendered_to(out, example, *flags) for _ in range(2))
     assert first == second
     elsewhere = _rendered_to(tmp_path / "other" / "place", example, *flags)
@@ -235,11 +235,11 @@ def test_rendering_again_changes_no_byte(example: Path, tmp_path: Path) -> None:
 
 
 def test_rendering_with_another_hash_seed_changes_no_byte() -> None:
-    flags = [flag for profile in TOOLS[-1] for flag in ("--profile", profile)]
+    flags = [flag for profile in TOOLS[-1] for flag in ("--config", f"profile={profile}")]
     command = [sys.executable, "-m", "etcompile", "render", str(WITH_KEYS), *flags]
     outputs = {
         subprocess.run(
-            [*command, "--gang", "volcano", "--secret", "external"],
+            [*command, "--config", "gang=volcano", "--config", "secret=external"],
             capture_output=True,
             check=True,
             env={**os.environ, "PYTHONHASHSEED": seed},

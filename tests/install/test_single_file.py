@@ -85,7 +85,7 @@ def test_it_creates_a_repository_with_a_rendered_job(single: Path, tmp_path: Pat
 def test_it_encrypts_key_pairs_for_sops(single: Path, tmp_path: Path) -> None:
     recipient = pyrage.x25519.Identity.generate().to_public()
     example = str(ROOT / "examples" / EXAMPLE)
-    run(single, tmp_path, "render", example, "-d", "out", "--secret", f"sops:{recipient}")
+    run(single, tmp_path, "render", example, "-d", "out", "--config", f"secret=sops:{recipient}")
     [secret] = (tmp_path / "out").rglob("*secret*.yaml")
     assert "ENC[AES256_GCM," in secret.read_text("utf-8")
 

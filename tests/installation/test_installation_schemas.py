@@ -108,10 +108,11 @@ def test_what_the_kustomizations_build(conform: Conform, consumer) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["-n", "ml", "-n", "nlp"], ["-A", "--read-logs", "--remove-finished"]]
+    "arguments",
+    [["-n", "ml", "-n", "nlp"], ["-A", "--with", "read-logs", "--with", "remove-finished"]],
 )
 def test_what_the_manifests_are(arguments: list[str], conform: Conform) -> None:
-    more = ["--pod-monitor", "--dashboard", "--image", "watcher:1"]
+    more = ["--with", "pod-monitor", "--with", "dashboard", "--image", "watcher:1"]
     done = CliRunner().invoke(program, ["watch", "--manifests", *arguments, *more])
     assert done.exit_code == 0, done.output
     assert parsed(done.stdout)

@@ -31,9 +31,9 @@ def test_manifests_of_namespaces_grant_nothing_beyond_them():
 @pytest.mark.parametrize(
     ("option", "resource", "verb"),
     [
-        ("--read-logs", "pods/log", "get"),
-        ("--remove-finished", "rolebindings", "delete"),
-        ("--remove-pod-groups", "podgroups", "delete"),
+        ("read-logs", "pods/log", "get"),
+        ("remove-finished", "rolebindings", "delete"),
+        ("remove-pod-groups", "podgroups", "delete"),
     ],
 )
 def test_manifests_grant_an_optional_right_only_with_its_option(option, resource, verb):
@@ -45,7 +45,7 @@ def test_manifests_grant_an_optional_right_only_with_its_option(option, resource
         }
 
     assert (resource, verb) not in allowed()
-    assert (resource, verb) in allowed(option)
+    assert (resource, verb) in allowed("--with", option)
 
 
 def test_manifests_begin_with_the_policy_unless_it_is_left_out():
@@ -105,7 +105,7 @@ def test_disruption_budget_selects_no_pod_of_another_watcher():
 
 
 def test_pod_monitor_selects_the_pods_and_their_port():
-    objects = written("-n", "ml", "--pod-monitor")
+    objects = written("-n", "ml", "--with", "pod-monitor")
     [monitor] = [one for one in objects if one["kind"] == "PodMonitor"]
     pod = objects[-1]["spec"]["template"]
     selected = monitor["spec"]["selector"]["matchLabels"]
@@ -116,7 +116,9 @@ def test_pod_monitor_selects_the_pods_and_their_port():
 
 
 def test_dashboard_has_the_label_that_the_sidecar_of_grafana_selects():
-    [board] = [one for one in written("-n", "ml", "--dashboard") if one["kind"] == "ConfigMap"]
+    [board] = [
+        one for one in written("-n", "ml", "--with", "dashboard") if one["kind"] == "ConfigMap"
+    ]
     assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert "ConfigMap" not in [one["kind"] for one in written("-n", "ml")]
 
@@ -127,14 +129,12 @@ def test_dashboard_has_the_label_that_the_sidecar_of_grafana_selects():
         (["-n", "a", "-A"], "cannot be combined"),
         (["--manifests"], "needs --namespace NS or --all-namespaces"),
         (["--image", "x"], "needs --manifests"),
-        (["--read-logs"], "needs --manifests"),
-        (["--remove-finished"], "needs --manifests"),
-        (["--remove-pod-groups"], "needs --manifests"),
+        (["--with", "read-logs"], "needs --manifests"),
         (["--name", "Night_Shift"], "not a name that objects of Kubernetes can have"),
         (["--name", "n" * 64], "not a name that objects of Kubernetes can have"),
         (["--without-policy"], "needs --manifests"),
-        (["--pod-monitor"], "needs --manifests"),
-        (["--dashboard"], "needs --manifests"),
+        (["--with", "dashboard"], "needs --manifests"),
+        (["--with", "logs"], "'read-logs'"),
         (["--log-format", "xml"], "'text', 'json'"),
     ],
 )

@@ -44,7 +44,7 @@ def test_a_generator_keeps_the_order_in_which_objects_are_applied(folder):
 def test_job_with_a_function_annotation_is_a_kustomize_generator(folder, normal):
     job = training_job("bert")
     wanted = rendered([job], settings=etcompile.Settings(profiles=("argocd",)))
-    function = folder.function.replace('"krm"', '"krm", "--profile", "argocd"')
+    function = folder.function.replace('"krm"', '"krm", "--config", "profile=argocd"')
     job["metadata"]["annotations"] = {"config.kubernetes.io/function": function}
     folder.kustomization(generators=[folder.write("bert.yaml", job)])
     assert normal(folder.built()) == wanted

@@ -24,7 +24,7 @@ DIRECT_READERS = {
     "k8s/defaults.py": "reads our rules about updates",
     "causes/causes.py": "reads the texts that name causes",
     "compiler/runtimes.py": "reads the runtimes that we ship",
-    "cli/command_line.py": "reads our schema of settings, which describes them",
+    "data.py": "reads our schema of settings, which describes them",
     # What is written, and looked at before that: no input, and links in it are not followed.
     "emit/directory.py": "writes the output folder, and puts it in its place",
     "emit/files.py": "writes every other file that the user named",

@@ -132,7 +132,7 @@ def test_scaling_is_no_change_of_what_exists(
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-@pytest.mark.parametrize("flags", [(), ("--split",)], ids=["files", "split"])
+@pytest.mark.parametrize("flags", [(), ("--config=split=true",)], ids=["files", "split"])
 def test_an_example_scales_and_renders_again_without_a_word(
     tmp_path: Path, example: Path, flags: tuple[str, ...]
 ) -> None:
@@ -144,7 +144,7 @@ def test_an_example_scales_and_renders_again_without_a_word(
 
 
 def test_objects_that_move_to_other_files_are_still_compared(job: Path, out: Path) -> None:
-    assert "ET50" not in done(job, "-d", out, "--split").stderr
+    assert "ET50" not in done(job, "-d", out, "--config=split=true").stderr
     write(job, _changed(workingDir="/data"))
     assert "ET5008" in render(job, "-d", out).stderr
 

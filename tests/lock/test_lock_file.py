@@ -95,7 +95,7 @@ def test_lock_file_records_settings_after_overlays_and_flags(tmp_path: Path, job
         },
     )
     out = tmp_path / "out"
-    done(job, "--overlay", overlay, "-n", "ml", "--split", "--run", "auto", "-d", out)
+    done(job, "--overlay", overlay, "-n", "ml", "--config=split=true", "--run", "auto", "-d", out)
     settings = json.loads((out / LOCK).read_text())["settings"]
     wanted = {"services": "shared", "namespace": "ml", "split": True, "run": "auto"}
     assert settings | wanted == settings

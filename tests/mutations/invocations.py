@@ -20,8 +20,8 @@ from typing import Any
 import click
 
 from etcompile import compile  # noqa: A004
-from etcompile.cli import configured
 from etcompile.cli.main import program
+from etcompile.data import setting_schemas
 from mutations import values
 from mutations.generator import Generator
 from mutations.odd import ODD, damaged
@@ -138,8 +138,9 @@ class Invocations:
         wanted = wanted if rng.random() < 0.9 else []
         more = min(len(options), rng.choice((0, 0, 1, 1, 2, 4)))
         for option in (*wanted, *rng.sample(options, more)):
-            if option.hidden:
-                words += ["--config", f"{_name(option).removeprefix('--')}={_word(rng, option)}"]
+            if option.name == "config" and words[0] != "config":
+                for key in rng.sample([*setting_schemas()], rng.choice((1, 1, 2, 3))):
+                    words += ["--config", f"{key}={_value(rng, key)}"]
             else:
                 words += [rng.choice(option.opts)]
                 words += [] if option.is_flag else [_word(rng, option)]
@@ -210,10 +211,10 @@ def _template(rng: random.Random, data: bytes) -> bytes:
 
 def _settings(rng: random.Random) -> Iterator[str]:
     """A configuration file."""
-    known = sorted(configured.settings().items())
-    for name, option in rng.sample(known, rng.choice((1, 2, 4))):
-        value: Any = rng.random() < 0.5 if option.is_flag else _word(rng, option)
-        value = [value] if option.multiple else value
+    for name in rng.sample([*setting_schemas()], rng.choice((1, 2, 4))):
+        kind = setting_schemas()[name]["type"]
+        value: Any = rng.random() < 0.5 if kind == "boolean" else _value(rng, name)
+        value = [value] if kind == "array" else value
         if rng.random() < 0.15:
             value = rng.choice([one for one in ODD if one is not None and one != 10**400])
         if not isinstance(value, dict) and value != "é\ud83d":
@@ -260,6 +261,14 @@ def _compiles(text: str) -> bool:
 
 def _name(option: click.Parameter) -> str:
     return max(option.opts, key=len)
+
+
+def _value(rng: random.Random, key: str) -> str:
+    """A value for a setting: a likely one for the most part."""
+    schema = setting_schemas()[key]
+    known = schema.get("items", schema).get("enum") or _LIKELY.get(f"--{key}", ())
+    known = ("true", "false") if schema["type"] == "boolean" else known
+    return rng.choice(known) if known and rng.random() < 0.85 else rng.choice(_TEXTS)
 
 
 def _word(rng: random.Random, param: click.Parameter) -> str:

@@ -414,7 +414,7 @@ def test_launcher_command_restarts_with_the_same_workers(
 
 
 def create_key(cluster: Cluster, folder: Path) -> None:
-    """What `--secret runtime` leaves to the moment of apply, for either kind."""
+    """What the secret mode `runtime` leaves to the moment of apply, for either kind."""
     key = folder / "id_rsa"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     private, public = key.read_bytes(), key.with_suffix(".pub").read_bytes()

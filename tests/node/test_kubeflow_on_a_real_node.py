@@ -209,7 +209,7 @@ def launcher_of(cluster: Any) -> str:
 
 
 def create_key(cluster: Any, folder: Path) -> None:
-    """What `--secret runtime` leaves to the moment of apply."""
+    """What the secret mode `runtime` leaves to the moment of apply."""
     key = folder / "id_rsa"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     texts = {"ssh-privatekey": key, "ssh-publickey": key.with_suffix(".pub")}

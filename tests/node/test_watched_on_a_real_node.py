@@ -168,7 +168,7 @@ def test_a_worker_is_killed_replaced_and_listed_again_then_the_job_shrinks_and_e
     assert out - ready < 20
 
     job.write("scale-2-in.yaml", scale_in("less", 1, job="mpi"))
-    lines = job.apply("--prune", "--drain", "5s")
+    lines = job.apply("--prune", "--config", "drain=5s")
     drained = job.until_seen(0, 1, after=out)
     deleted = next(
         datetime.fromisoformat(one["ts"]).timestamp()

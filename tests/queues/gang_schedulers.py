@@ -11,7 +11,7 @@ from controlplane.server import free_ports
 from gobuilds import built, run_go
 
 MODULES = {"coscheduling": "sigs.k8s.io/scheduler-plugins", "volcano": "volcano.sh/volcano"}
-"""Of Go, by what `--gang` calls the scheduler."""
+"""Of Go, by what the setting `gang` calls the scheduler."""
 _DEFINITIONS = {"coscheduling": "config/crd/bases", "volcano": "config/crd/volcano/bases"}
 
 

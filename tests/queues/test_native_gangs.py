@@ -119,7 +119,7 @@ class NativeJob(WatchedJob):
         file = self.folder / "job.yaml"
         if not file.exists():
             file.write_text(yaml.safe_dump(self.document))
-        self.etcompile("apply", ".", "--prune", "--yes", "--wait=none", "--drain=1s")
+        self.etcompile("apply", ".", "--prune", "--yes", "--wait=none", "--config=drain=1s")
 
     def scale(self, count: int) -> None:
         """Adds so many workers, or removes them."""

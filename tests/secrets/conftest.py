@@ -52,7 +52,7 @@ class Folder:
 
     def render(self, mode: object, *options: object) -> Result:
         """The outcome of a render to the folder."""
-        return self.run("render", self.jobs, "-d", self.out, "--secret", mode, *options)
+        return self.run("render", self.jobs, "-d", self.out, "--config", f"secret={mode}", *options)
 
     def rendered(self, mode: object, *options: object) -> dict[str, bytes]:
         """All files of the output folder, after a render that must succeed."""

@@ -59,7 +59,7 @@ def test_another_machine_renders_the_same_from_the_same_folder(folder, encryptin
     before = folder.rendered(mode)
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(folder.out, elsewhere)
-    done = folder.run("render", folder.jobs, "-d", elsewhere, "--secret", mode)
+    done = folder.run("render", folder.jobs, "-d", elsewhere, "--config", f"secret={mode}")
     assert done.exit_code == 0
     folder.out = elsewhere
     assert folder.files() == before
@@ -81,7 +81,7 @@ def test_another_layout_of_the_folder_keeps_the_key(folder, encrypting):
     mode = encrypting()
     folder.rendered(mode)
     before = _data(folder)
-    folder.rendered(mode, "--split", "--profile", "argocd")
+    folder.rendered(mode, "--config=split=true", "--config", "profile=argocd")
     assert _data(folder) == before
 
 
@@ -125,7 +125,7 @@ def test_another_recipient_is_refused_with_the_two_ways_out(folder, encrypting):
         "or start a new run with its own key pair: annotation etcompile.dev/run: ID"
         in result.stderr
     )
-    ways = ("pass the certificate that it was sealed with", "pass --secret sops:age1")
+    ways = ("pass the certificate that it was sealed with", "pass --config secret=sops:age1")
     assert any(way in result.stderr for way in ways), result.stderr
     assert folder.files() == before
 
@@ -157,7 +157,7 @@ def test_another_scope_is_refused(folder, certificate):
     folder.rendered(f"sealed:namespace-wide:{certificate}")
     result = folder.render(f"sealed:{certificate}")
     assert "its key pair is sealed namespace-wide, not strict" in result.stderr
-    assert f"pass --secret sealed:namespace-wide:{certificate}" in result.stderr
+    assert f"pass --config secret=sealed:namespace-wide:{certificate}" in result.stderr
 
 
 def test_a_ciphertext_with_a_hole_is_refused(folder, encrypting):
@@ -188,7 +188,7 @@ def test_secret_rotated_by_its_owner_is_preserved(folder, owner, tmp_path):
     """As `sops rotate` leaves it: other ciphertexts, for another recipient."""
     folder.rendered(f"sops:{owner.recipient}")
     other, elsewhere = Owner(), tmp_path / "elsewhere"
-    folder.run("render", folder.jobs, "-d", elsewhere, "--secret", f"sops:{other.recipient}")
+    folder.run("render", folder.jobs, "-d", elsewhere, "--config", f"secret=sops:{other.recipient}")
     file = _file(folder)
     file.write_text((elsewhere / file.relative_to(folder.out)).read_text())
     before = folder.files()
@@ -198,7 +198,7 @@ def test_secret_rotated_by_its_owner_is_preserved(folder, owner, tmp_path):
 
 
 def test_a_stream_is_refused_and_says_why(folder, encrypting):
-    result = folder.run("render", folder.jobs, "--secret", encrypting())
+    result = folder.run("render", folder.jobs, "--config", f"secret={encrypting()}")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "error[ET5014]" in result.stderr
     assert "render to a folder with -d DIR" in result.stderr
@@ -209,7 +209,7 @@ def test_a_job_without_ssh_needs_no_folder(folder, encrypting):
     job = training_job("plain", launcherAttachMode="kubexec")
     job["metadata"]["namespace"] = "nlp"
     folder.job(job)
-    result = folder.run("render", folder.jobs, "--secret", encrypting())
+    result = folder.run("render", folder.jobs, "--config", f"secret={encrypting()}")
     assert result.exit_code == 0, result.stderr
     assert "SealedSecret" not in result.stdout
 
@@ -224,7 +224,7 @@ def test_a_secret_that_the_job_names_is_left_alone(folder, encrypting):
 
 def test_check_and_diff_with_a_folder_need_no_new_key(folder, encrypting):
     mode = encrypting()
-    assert folder.run("check", folder.jobs, "--secret", mode, "-q").exit_code == 0
+    assert folder.run("check", folder.jobs, "--config", f"secret={mode}", "-q").exit_code == 0
     folder.rendered(mode)
     same = folder.run("diff", folder.jobs, "--config", f"secret={mode}", "--against", folder.out)
     assert (same.exit_code, same.stderr) == (0, "")
@@ -261,7 +261,10 @@ def test_invalid_secret_mode_in_an_overlay_is_reported_with_its_line(folder, tmp
 def test_nothing_in_the_clear_leaves(folder, mpi_folder, encrypting):
     mode = encrypting()
     results = [one.render(mode) for one in (folder, mpi_folder)]
-    results += [folder.render(encrypting()), folder.run("render", folder.jobs, "--secret", mode)]
+    results += [
+        folder.render(encrypting()),
+        folder.run("render", folder.jobs, "--config", f"secret={mode}"),
+    ]
     said = "".join(result.output for result in results)
     files = b"".join(text for one in (folder, mpi_folder) for text in one.files().values())
     for text in (said, files.decode()):
@@ -283,7 +286,7 @@ def test_the_final_scan_still_refuses_a_key_in_the_clear(folder, encrypting, tmp
 
 @pytest.mark.parametrize("mode", ["sealed", "sealed:", "sops", "csi:", "vault", "runtime:x"])
 def test_invalid_secret_mode_is_reported(folder, mode):
-    result = folder.run("render", folder.jobs, "--secret", mode)
+    result = folder.run("render", folder.jobs, "--config", f"secret={mode}")
     assert result.exit_code == 2
     assert "is not one of runtime, existing:NAME, external" in result.stderr
 

@@ -1,4 +1,4 @@
-"""`--secret sealed:CERT.pem`: SealedSecrets that the controller, and nobody else, can open."""
+"""The mode `sealed:CERT.pem`: SealedSecrets that the controller, and nobody else, can open."""
 
 import pytest
 import yaml
@@ -107,7 +107,7 @@ def test_unusable_certificate_is_reported_with_the_reason(folder, controller, tm
     for file, problem in files.items():
         result = folder.render(f"sealed:{file}")
         assert result.exit_code == 2
-        assert f"error[ET5016]: --secret sealed:{file}: {problem}" in result.stderr
+        assert f"error[ET5016]: --config secret=sealed:{file}: {problem}" in result.stderr
     assert not folder.out.exists()
 
 

@@ -1,4 +1,4 @@
-"""`--secret sops:age1...`: Secrets that SOPS decrypts for who holds an identity of age."""
+"""The secret mode `sops:age1...`: Secrets that SOPS decrypts for who holds an identity of age."""
 
 import sys
 
@@ -35,10 +35,10 @@ def test_each_of_several_recipients_decrypts_it_alone(folder, owner):
     assert folder.rendered(f"sops:{other.recipient}, {owner.recipient}") == again
 
 
-@pytest.mark.parametrize("split", [(), ("--split",)])
+@pytest.mark.parametrize("split", [(), ("--config=split=true",)])
 def test_sops_decrypts_the_file_and_its_mac_is_right(folder, owner, split, require):
     sops = require("sops", which="sops")
-    folder.rendered(f"sops:{owner.recipient}", "--profile", "argocd", *split)
+    folder.rendered(f"sops:{owner.recipient}", "--config", "profile=argocd", *split)
     decrypted = by_sops(sops, folder.out / _FILE, owner)
     assert decrypted == owner.decrypted(folder.object("Secret"))["data"]
 
@@ -75,7 +75,7 @@ def test_a_changed_label_leaves_ciphertext_and_mac_right(folder, owner, tmp_path
 def test_invalid_recipient_is_reported(folder, owner, written, problem):
     result = folder.render(f"sops:{owner.recipient},{written}")
     assert result.exit_code == 2
-    assert "error[ET5016]: --secret sops:" in result.stderr
+    assert "error[ET5016]: --config secret=sops:" in result.stderr
     assert problem in result.stderr
 
 
@@ -83,7 +83,9 @@ def test_sops_without_pyrage_is_one_error_that_names_the_extra(folder, owner, mo
     monkeypatch.setitem(sys.modules, "pyrage", None)
     result = folder.render(f"sops:{owner.recipient}")
     assert (result.exit_code, folder.out.exists()) == (2, False)
-    assert "error[ET5027]: --secret sops needs pyrage, which is not installed" in result.stderr
+    assert (
+        "error[ET5027]: --config secret=sops needs pyrage, which is not installed" in result.stderr
+    )
     assert "hint: install the extra etcompile[sops]" in result.stderr
 
 

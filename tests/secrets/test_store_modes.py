@@ -1,4 +1,4 @@
-"""`--secret csi:...` and `--secret external...`: the keys stay in a vault, or in the cluster."""
+"""The secret modes `csi:...` and `external...`: the keys stay in a vault, or in the cluster."""
 
 import pytest
 import yaml
@@ -94,7 +94,7 @@ def test_invalid_pattern_is_reported(folder, pattern, text, problem):
     pattern.write_text(text)
     result = folder.render(f"csi:{pattern}")
     assert result.exit_code == 2
-    assert f"--secret csi: {problem}" in result.stderr
+    assert f"--config secret=csi: {problem}" in result.stderr
     assert f"{pattern}:" in result.stderr
 
 

@@ -53,7 +53,7 @@ def unused_without_scheduler(job: Job) -> list[Diagnostic]:
         where = dotted(path)
     else:
         where = dotted(path[1:])  # in the runtime of a TrainJob, whose file the place names
-    advice = "choose the cluster's with --gang, or in an overlay"
+    advice = "choose the cluster's with the setting gang, or in an overlay"
     reason = "no gang scheduler is chosen"
     place = origin.source.locate(path, key=True)
     facts = {"where": where, "reason": reason, "advice": advice}
@@ -253,7 +253,9 @@ def _schedulers(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
         is_other = name != usual if usual else name in SCHEDULER_NAMES.values()
         if not is_other:
             continue
-        advice = "remove schedulerName, or choose that scheduler with --gang instead of Kueue"
+        advice = (
+            "remove schedulerName, or choose that scheduler with the setting gang instead of Kueue"
+        )
         if usual is not None:
             advice = (
                 f"remove schedulerName, or set gang-scheduler to {name} if {scheduler.title} has"

@@ -1,7 +1,7 @@
 """Report labels and annotations of a gang scheduler that nothing reads in this output.
 
 A job has them for the scheduler of the cluster that it was written for. Without that scheduler in
-`--gang` they have no effect, or Kueue, Volcano and KAI schedule each Pod alone
+the setting `gang` they have no effect, or Kueue, Volcano and KAI schedule each Pod alone
 (reference/gang-scheduling.md 2, 4 and 7).
 """
 
@@ -109,6 +109,6 @@ def _unread(what: str, reader: str, settings: Settings, place: Location) -> Diag
         return diagnose(codes.GANG_FIELD, place, **facts)
     reason = f"only {name} reads it, and no gang scheduler is chosen"
     if kueue:
-        reason = "Kueue queues Pods, and only --gang kueue gives them its labels"
-    advice = f"choose --gang {reader}"
+        reason = "Kueue queues Pods, and only the setting gang = kueue gives them its labels"
+    advice = f"set gang to {reader}"
     return diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)

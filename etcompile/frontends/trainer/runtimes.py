@@ -1,6 +1,6 @@
 """Find the runtime that a TrainJob names.
 
-A runtime is a document of the same input, of `--runtimes`, or one that Trainer ships.
+A runtime is a document of the same input, of the setting `runtimes`, or one that Trainer ships.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

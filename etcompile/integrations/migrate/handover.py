@@ -126,7 +126,9 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "files": files,
         "overlay": overlay,
         "render": f"etcompile render {arguments}",
-        "apply_arguments": f"{arguments} --adopt --take-ownership '*'" if adopts else arguments,
+        "apply_arguments": f"{arguments} --adopt --config take-ownership='*'"
+        if adopts
+        else arguments,
         "adopts": adopts,
         "kubectl": f"kubectl -n {job.namespace}" if job.namespace else "kubectl",
         "resource": f"{job.kind.lower()}.{version}.{api_group}/{job.name}",

@@ -208,7 +208,7 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
             job,
             ("spec", "runPolicy", "schedulingPolicy", field),
             "Trainer makes a PodGroup by podGroupPolicy of the runtime, of all Pods",
-            "write podGroupPolicy into NAME-runtime.yaml, or pass --gang to etcompile",
+            "write podGroupPolicy into NAME-runtime.yaml, or choose the setting gang of etcompile",
         )
     for field in job.spec.get("elasticPolicy") or {}:
         yield _lost(
