@@ -1,5 +1,6 @@
 """Create a repository to start from, whose checks pass (`etcompile init`)."""
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -90,7 +91,6 @@ def command(
     from etcompile.cli.render import command as render
     from etcompile.emit.files import refused, write_files
     from etcompile.integrations.scaffold import ENVIRONMENT, JOBS, OUTPUT, repository_files
-    from etcompile.load.configuration import FILE as CONFIGURATION
     from etcompile.operations.declarations import command_output, normalised
 
     name = name or re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
@@ -118,10 +118,12 @@ def command(
         for path in files:
             done = "wrote" if path in new else "kept "
             click.echo(f"{done} {folder / path}", err=True)
-    # The `etcompile render` of the files.
-    words = [str(folder / JOBS), "--environment", ENVIRONMENT, "-d", str(folder / OUTPUT)]
-    words += ["--config", str(folder / CONFIGURATION)]
+    # The `etcompile render` of the files, in their folder as its users call it.
+    words = [f"{JOBS}/", "--environment", ENVIRONMENT, "-d", OUTPUT]
     words += [f"--output-format={reporting.form}", f"--color={reporting.color}"]
     words += ["--quiet"] if reporting.quiet else []
-    with render.make_context("render", words, parent=ctx.parent) as inner:
+    with (
+        contextlib.chdir(folder),
+        render.make_context("render", words, parent=ctx.parent) as inner,
+    ):
         render.invoke(inner)

@@ -108,8 +108,8 @@ def ordered(
 def drains(seconds: float, since: float | None = None) -> str:
     at = f" at {timestamp(since)}" if since is not None else ""
     return (
-        f"it was removed from the host list{at}, and drains for at most {seconds:g} s (the setting drain); "
-        "then it is deleted here, if the watcher has not done so"
+        f"it was removed from the host list{at}, and drains for at most {seconds:g} s (the setting"
+        " drain); then it is deleted here, if the watcher has not done so"
     )
 
 
