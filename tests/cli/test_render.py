@@ -193,7 +193,7 @@ def test_the_output_folder_is_not_read_as_input(tmp_path: Path) -> None:
         ["render", EXAMPLE, "--config", "secret=vault"],
         ["render", EXAMPLE, "--config", "secret=existing:Bad Name"],
         ["render", EXAMPLE, "-n", "Bad_NS"],
-        ["render", EXAMPLE, "--config=split=true"],
+        ["render", EXAMPLE, "--force"],
         ["rendr", EXAMPLE],
         ["explain", "ET0000"],
         ["schema", "Widget"],

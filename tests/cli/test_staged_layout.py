@@ -111,11 +111,6 @@ def test_changing_the_layout_changes_no_object(tmp_path):
     assert "ET5008" in render(*words).stderr
 
 
-def test_a_stream_has_no_layout():
-    done = render("job.yaml", "--config", "layout=staged")
-    assert (done.returncode, "--config layout=needs -d DIR" in done.stderr) == (2, True)
-
-
 # ---- what Flux is told ---------------------------------------------------------------------------
 
 
