@@ -23,7 +23,7 @@ import urllib3
 from msgspec import Meta, Struct
 
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.kubeconfig import Access, ApiClient, ExecPlugin, pem
+from etcompile.kubeapi.kubeconfig import Access, ExecPlugin, pem
 
 _REREAD = 60.0
 """Seconds after which files are read again; Kubernetes' own clients wait that long."""
@@ -61,7 +61,19 @@ class Credentials:
         """
         with self._lock:
             if self._access.client is not None:
-                return _of_client(self._access.client)
+                client = self._access.client
+                try:
+                    settings = client.configuration.auth_settings().values()
+                except Exception as error:
+                    problem = f"the client cannot renew its token: {error}"
+                    raise ClusterError("Credentials", problem) from error
+                named = {each["key"]: each["value"] for each in settings}
+                headers = {
+                    name: _encoded(name, str(value))
+                    for name, value in {**client.default_headers, **named}.items()
+                    if value and name.lower() not in _NOT_OF_CLIENTS
+                }
+                return Credential(headers, "", "")
             if self._current is not None and self._clock() < self._until:
                 return self._current
             try:
@@ -127,21 +139,6 @@ _NOT_OF_CLIENTS = frozenset({"accept", "accept-encoding", "content-type", "user-
 """Headers that say what a request of ours is, or who sends it."""
 
 
-def _of_client(client: ApiClient) -> Credential:
-    try:
-        settings = client.configuration.auth_settings().values()
-    except Exception as error:
-        problem = f"the client cannot renew its token: {error}"
-        raise ClusterError("Credentials", problem) from error
-    shown = {**client.default_headers, **{each["key"]: each["value"] for each in settings}}
-    headers = {
-        name: _encoded(name, str(value))
-        for name, value in shown.items()
-        if value and name.lower() not in _NOT_OF_CLIENTS
-    }
-    return Credential(headers, "", "")
-
-
 def basic(username: str, password: str) -> str:
     return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
 
@@ -183,7 +180,19 @@ def _issued(plugin: ExecPlugin, access: Access) -> _Issued:
     interactive = terminal and plugin.interactive_mode != "Never"
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
-        spec["cluster"] = _cluster(access)
+        of = access.cluster
+        authority = pem(of.certificate_authority, of.certificate_authority_data)
+        optional = {
+            "tls-server-name": of.tls_server_name,
+            "insecure-skip-tls-verify": of.insecure_skip_tls_verify,
+            "certificate-authority-data": authority.encode(),  # as base64
+            "proxy-url": of.proxy_url,
+        }
+        spec["cluster"] = {"server": of.server} | {
+            name: value for name, value in optional.items() if value
+        }
+        if of.plugin_config is not None:
+            spec["cluster"]["config"] = of.plugin_config
     info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
     try:
         done = subprocess.run(  # noqa: S603 (the user's kubeconfig says so)
@@ -214,22 +223,6 @@ def _issued(plugin: ExecPlugin, access: Access) -> _Issued:
     ):
         raise _fault(plugin, "printed neither a token nor a certificate with its key")
     return status
-
-
-def _cluster(access: Access) -> dict[str, Any]:
-    of = access.cluster
-    cluster: dict[str, Any] = {"server": of.server}
-    if of.tls_server_name:
-        cluster["tls-server-name"] = of.tls_server_name
-    if of.insecure_skip_tls_verify:
-        cluster["insecure-skip-tls-verify"] = True
-    if authority := pem(of.certificate_authority, of.certificate_authority_data):
-        cluster["certificate-authority-data"] = authority.encode()  # as base64
-    if of.proxy_url:
-        cluster["proxy-url"] = of.proxy_url
-    if of.plugin_config is not None:
-        cluster["config"] = of.plugin_config
-    return cluster
 
 
 def _fault(plugin: ExecPlugin, problem: str, hint: str = "") -> ClusterError:

@@ -75,9 +75,18 @@ class ClusterError(RefusedError):
         self.hint = hint
         self.request = request
         self.causes = causes
-        self.conflicts = tuple(
-            _conflict(cause) for cause in causes if cause.reason == "FieldManagerConflict"
-        )
+        conflicts = []
+        for cause in causes:
+            if cause.reason != "FieldManagerConflict":
+                continue
+            manager = cause.message
+            if words := _CONFLICT.search(cause.message):
+                try:
+                    manager = str(msgspec.json.decode(words["manager"]))
+                except msgspec.DecodeError:  # Go quotes a few characters as JSON does not
+                    manager = words["manager"][1:-1]
+            conflicts.append(FieldConflict(cause.field, manager))
+        self.conflicts = tuple(conflicts)
         self.retry_after = retry_after
         self.attempts = 1
         self.uncertain = False
@@ -190,13 +199,3 @@ def _reason(status: int | None) -> str:
         return HTTPStatus(status or 0).phrase.replace(" ", "")
     except ValueError:
         return "Unknown"
-
-
-def _conflict(cause: Cause) -> FieldConflict:
-    words = _CONFLICT.search(cause.message)
-    if words is None:
-        return FieldConflict(cause.field, cause.message)
-    try:
-        return FieldConflict(cause.field, str(msgspec.json.decode(words["manager"])))
-    except msgspec.DecodeError:  # Go quotes a few characters as JSON does not
-        return FieldConflict(cause.field, words["manager"][1:-1])

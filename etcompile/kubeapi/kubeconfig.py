@@ -184,12 +184,35 @@ def access(
         TypeError: the context is neither a name nor a client.
     """
     if context is not None and not isinstance(context, str):
-        return _of_client(context, namespace)
+        connections = getattr(getattr(context, "rest_client", None), "pool_manager", None)
+        if not isinstance(connections, urllib3.PoolManager):
+            kind = f"{type(context).__module__}.{type(context).__qualname__}"
+            raise TypeError(f"a context is a name or a kubernetes.client.ApiClient, not a {kind}")
+        settings = context.configuration
+        cluster = KubeCluster(
+            settings.host.rstrip("/"), certificate_authority=settings.ssl_ca_cert or ""
+        )
+        return Access("", namespace or "default", cluster, User(), context)
     merged = _merged(kubeconfig)
     chosen = merged.contexts or merged.current or context is not None or kubeconfig is not None
-    if not chosen and os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return _in_cluster(namespace)
-    return _of_context(merged, context, namespace)
+    host = os.environ.get("KUBERNETES_SERVICE_HOST")
+    if chosen or not host:
+        return _of_context(merged, context, namespace)
+    port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    token, home, authority = (MOUNT / name for name in ("token", "namespace", "ca.crt"))
+    if not token.exists():
+        raise _fault(
+            f"this Pod has no ServiceAccount token ({token})",
+            "let automountServiceAccountToken be true, or give a kubeconfig",
+        )
+    namespace = namespace or os.environ.get("POD_NAMESPACE")
+    if not namespace and home.exists():
+        namespace = home.read_text().strip()
+    cluster = KubeCluster(
+        f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        certificate_authority=str(authority) if authority.exists() else "",
+    )
+    return Access("", namespace or "default", cluster, User(token_file=str(token)))
 
 
 def contexts(kubeconfig: str | Path | None = None) -> list[str]:
@@ -361,37 +384,6 @@ def pem(file: str, text: str) -> str:
         raise _fault(f"there is no certificate file {file}") from None
     except OSError as error:
         raise _fault(f"cannot read the certificate file {file}: {error.strerror}") from None
-
-
-def _of_client(client: ApiClient, namespace: str | None) -> Access:
-    connections = getattr(getattr(client, "rest_client", None), "pool_manager", None)
-    if not isinstance(connections, urllib3.PoolManager):
-        kind = f"{type(client).__module__}.{type(client).__qualname__}"
-        raise TypeError(f"a context is a name or a kubernetes.client.ApiClient, not a {kind}")
-    settings = client.configuration
-    cluster = KubeCluster(
-        settings.host.rstrip("/"), certificate_authority=settings.ssl_ca_cert or ""
-    )
-    return Access("", namespace or "default", cluster, User(), client)
-
-
-def _in_cluster(namespace: str | None) -> Access:
-    host = os.environ["KUBERNETES_SERVICE_HOST"]
-    port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-    token, home, authority = (MOUNT / name for name in ("token", "namespace", "ca.crt"))
-    if not token.exists():
-        raise _fault(
-            f"this Pod has no ServiceAccount token ({token})",
-            "let automountServiceAccountToken be true, or give a kubeconfig",
-        )
-    namespace = namespace or os.environ.get("POD_NAMESPACE")
-    if not namespace and home.exists():
-        namespace = home.read_text().strip()
-    cluster = KubeCluster(
-        f"https://{f'[{host}]' if ':' in host else host}:{port}",
-        certificate_authority=str(authority) if authority.exists() else "",
-    )
-    return Access("", namespace or "default", cluster, User(token_file=str(token)))
 
 
 def _fault(message: str, hint: str = "") -> ClusterError:

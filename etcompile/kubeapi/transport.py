@@ -8,6 +8,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
@@ -264,34 +265,28 @@ def _proxy(access: Access, server: SplitResult) -> str:
         return access.cluster.proxy_url  # a Pod reaches the API server's Service without one
     proxies, host = getproxies_environment(), server.hostname or ""
     proxy = proxies.get(server.scheme, "")
-    port = server.port or {"https": 443, "http": 80}[server.scheme]
-    if not proxy or _loopback(host) or _exempt(host, port, proxies.get("no", "")):
+    port = str(server.port or {"https": 443, "http": 80}[server.scheme])
+    if not proxy or _loopback(host):
         return ""
-    return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def _exempt(host: str, port: int, exceptions: str) -> bool:
-    """Return whether NO_PROXY names a host, its domain or its network, as Go reads it."""
+    # NO_PROXY names a host, its domain or its network, as Go reads it.
     address = _address(host)
-    for entry in filter(None, (part.strip().lower() for part in exceptions.split(","))):
+    for entry in filter(None, (part.strip().lower() for part in proxies.get("no", "").split(","))):
         if entry == "*":
-            return True
+            return ""
         name, separator, wanted = entry.rpartition(":")
         if not separator or (":" in name and not name.endswith("]")):
-            name, wanted = entry, str(port)  # without a port
-        if not name or wanted != str(port):
+            name, wanted = entry, port  # without a port
+        if not name or wanted != port:
             continue
         if address is None:
             name = name.removeprefix("*")
             if host == name or host.endswith(name if name.startswith(".") else f".{name}"):
-                return True
+                return ""
             continue
-        try:
+        with suppress(ValueError):
             if address in ip_network(name.strip("[]"), strict=False):
-                return True
-        except ValueError:
-            continue
-    return False
+                return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def _loopback(host: str) -> bool:

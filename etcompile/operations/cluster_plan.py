@@ -64,17 +64,6 @@ def named_job(cluster: Cluster, word: str, namespace: str | None = None) -> str:
         raise ImpossibleError(error.diagnostics) from error
 
 
-def _named_or_left(cluster: Cluster, word: str, namespace: str | None) -> str:
-    """Return the name of a job of which perhaps only the ConfigMap is gone."""
-    try:
-        return named_job(cluster, word, namespace)
-    except ImpossibleError as error:
-        name = word.rpartition("/")[2]
-        if isinstance(error.__cause__, NoSuchJobError) and is_label(name):
-            return name
-        raise
-
-
 def acyclic(proposal: Proposal) -> Proposal:
     """Return the proposal, if its objects do not wait for each other.
 
@@ -278,8 +267,17 @@ def delete_proposal(
     """
     groups = compilation.groups if compilation else ()
     compiled = [value for group in groups if group.name for value in group.objects]
-    pairs = [(None, job) if isinstance(job, str) else job for job in several(jobs)]
-    named = [(where, _named_or_left(cluster, word, where)) for where, word in pairs]
+    named: list[tuple[str | None, str]] = []
+    for job in several(jobs):
+        where, word = (None, job) if isinstance(job, str) else job
+        try:
+            named.append((where, named_job(cluster, word, where)))
+        except ImpossibleError as error:
+            # Perhaps only its ConfigMap is gone.
+            name = word.rpartition("/")[2]
+            if not (isinstance(error.__cause__, NoSuchJobError) and is_label(name)):
+                raise
+            named.append((where, name))
     named += [(group.namespace, group.name) for group in groups if group.name]
     live: list[tuple[str, Object]] = []
     unknown: list[Diagnostic] = []

@@ -17,9 +17,9 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, RefusedError, Severity, codes, diagnose
+from etcompile.diagnostics import RefusedError, Severity, codes, diagnose
 from etcompile.k8s.names import is_label_value
-from etcompile.load.revision import Revision, RevisionError, revision, unpack
+from etcompile.load.revision import RevisionError, revision, unpack
 from etcompile.model import Settings
 from etcompile.overlays.overlay_files import shipped
 from etcompile.plan.ignore_differences import Ignored
@@ -108,64 +108,64 @@ def _folder(path: str, options: Options) -> Compilation:
 def _revision(against: str, paths: Sequence[str], options: Options, folder: Path) -> Compilation:
     name, _, inside = against.partition(":")
     of = revision(name, Path.cwd())
+
+    def then(values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return options as they were then: files of the repository are those of the revision."""
+        result = []
+        for value in values:
+            path = None
+            if isinstance(value, str | os.PathLike):
+                file = os.fsdecode(value)
+                if file not in shipped() or Path(file).exists():
+                    path = of.within(file)
+            if path is None:
+                result.append(value)
+            elif unpack(of, [path], folder):
+                result.append(str(folder / path))
+        return tuple(result)
+
     if inside:
         # As git has it, from the top of the repository: never a place on the disk.
         inside = posixpath.normpath(inside)
         if posixpath.isabs(inside) or not unpack(of, [inside], folder):
             raise RevisionError(f"'{inside}' is not in {name}")
-        return _placed_in(_folder(str(folder / inside), options), against, folder / inside)
-    wanted = []
-    for path in paths:
-        if path == "-":
-            raise RevisionError("standard input has no revision")
-        if (inside_of := of.within(path)) is None:
-            raise RevisionError(f"{path} is not in the repository {of.top}")
-        wanted.append(inside_of)
-    files = unpack(of, wanted, folder)
-    if not files:
-        return Compilation((), ())
-    exclude, templates = options.limits.exclude, options.templates
-    exclude = structs.replace(exclude, folder=str(folder / (of.within(exclude.folder) or ".")))
-    if templates and (inside_of := of.within(str(templates))) is not None:
-        has_any = unpack(of, [inside_of], folder, every=True)
-        templates = folder / inside_of if has_any else None
-    options = structs.replace(
-        options,
-        overlays=_then(options.overlays, of, folder),
-        runtimes=_then(options.runtimes, of, folder),
-        templates=templates,
-        limits=structs.replace(options.limits, exclude=exclude),
-        allow_empty=True,
-    )
-    return _placed_in(compile([str(folder / path) for path in files], options), name, folder)
-
-
-def _then(values: Sequence[Any], of: Revision, folder: Path) -> tuple[Any, ...]:
-    result = []
-    for value in values:
-        inside = None
-        if isinstance(value, str | os.PathLike):
-            name = os.fsdecode(value)
-            if name not in shipped() or Path(name).exists():
-                inside = of.within(name)
-        if inside is None:
-            result.append(value)
-        elif unpack(of, [inside], folder):
-            result.append(str(folder / inside))
-    return tuple(result)
-
-
-def _placed_in(compilation: Compilation, name: str, folder: Path) -> Compilation:
-    """Name files in diagnostics as git does: `main:jobs/bert.yaml`."""
-
-    def placed(diagnostic: Diagnostic) -> Diagnostic:
+        name, folder = against, folder / inside
+        compilation = _folder(str(folder), options)
+    else:
+        wanted = []
+        for path in paths:
+            if path == "-":
+                raise RevisionError("standard input has no revision")
+            if (inside_of := of.within(path)) is None:
+                raise RevisionError(f"{path} is not in the repository {of.top}")
+            wanted.append(inside_of)
+        files = unpack(of, wanted, folder)
+        if not files:
+            return Compilation((), ())
+        exclude, templates = options.limits.exclude, options.templates
+        exclude = structs.replace(exclude, folder=str(folder / (of.within(exclude.folder) or ".")))
+        if templates and (inside_of := of.within(str(templates))) is not None:
+            has_any = unpack(of, [inside_of], folder, every=True)
+            templates = folder / inside_of if has_any else None
+        options = structs.replace(
+            options,
+            overlays=then(options.overlays),
+            runtimes=then(options.runtimes),
+            templates=templates,
+            limits=structs.replace(options.limits, exclude=exclude),
+            allow_empty=True,
+        )
+        compilation = compile([str(folder / path) for path in files], options)
+    diagnostics = []
+    for diagnostic in compilation.diagnostics:
+        # Files are named as git does: `main:jobs/bert.yaml`.
         where = diagnostic.location
-        if where is None or not where.file.startswith(str(folder)):
-            return diagnostic
-        file = f"{name}:{where.file[len(str(folder)) :].lstrip('/')}"
-        return structs.replace(diagnostic, location=structs.replace(where, file=file))
-
-    return structs.replace(compilation, diagnostics=tuple(map(placed, compilation.diagnostics)))
+        if where is not None and where.file.startswith(str(folder)):
+            file = f"{name}:{where.file[len(str(folder)) :].lstrip('/')}"
+            place = structs.replace(where, file=file)
+            diagnostic = structs.replace(diagnostic, location=place)  # noqa: PLW2901
+        diagnostics.append(diagnostic)
+    return structs.replace(compilation, diagnostics=tuple(diagnostics))
 
 
 # Sets of jobs -------------------------------------------------------------------------------------
@@ -210,11 +210,18 @@ def job_set(
     names = ["/".join(filter(None, address)) for address in addresses]
     stem = re.sub(r"[^A-Za-z0-9]+", "-", names[0].rpartition("/")[2]).strip("-")[:40].strip("-")
     text = "\n".join(names).encode(errors="surrogateescape")
+    origin = ""
+    if repository:  # its remote, or its first commit
+        git = "git", "-C", repository[1]
+        origin = normalised(command_output(*git, "remote", "get-url", "origin"))
+        if not origin:
+            commits = command_output(*git, "rev-list", "--max-parents=0", "HEAD")
+            origin = commits.rpartition("\n")[2]
     return JobSet(
         f"{stem or 'jobs'}-{hashlib.sha256(text).hexdigest()[:10]}",
         ", ".join(names),
         addresses[0][0],
-        _origin(repository[1]) if repository else "",
+        origin,
         bool(paths) and "-" not in paths and all(place.is_dir() for place in places),
     )
 
@@ -231,14 +238,6 @@ def _address(folder: Path, repository: tuple[str, str] | None) -> tuple[str, str
         return None
     inside = os.path.relpath(folder, Path(top).resolve())
     return name, "" if inside == "." else inside
-
-
-def _origin(folder: str) -> str:
-    """Return the repository of a folder: its remote, or its first commit; empty if unknown."""
-    git = "git", "-C", folder
-    remote = normalised(command_output(*git, "remote", "get-url", "origin"))
-    commits = "" if remote else command_output(*git, "rev-list", "--max-parents=0", "HEAD")
-    return remote or commits.rpartition("\n")[2]
 
 
 def normalised(remote: str) -> str:

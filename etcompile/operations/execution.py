@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
@@ -56,7 +56,22 @@ def refused(proposal: Proposal) -> Result | None:
     for step in steps:
         is_plain = not step.changes and step.needs in (None, "room")
         groups.setdefault(step.reasons if is_plain else step.id, []).append(step)
-    return Result(code, tuple(map(_of_steps, groups.values())))
+    diagnostics = []
+    for group in groups.values():
+        step = group[0]
+        objects = listed(dict.fromkeys(other.ref for other in group))
+        changes = [change for change in step.changes if change.manager or change.immutable]
+        problem = "; ".join((*(reason.text for reason in step.why), *map(both_values, changes)))
+        if step.needs == "room":
+            facts = {"object": objects, "problem": problem}
+            diagnostics.append(diagnose(codes.NO_ROOM_IN_QUOTA, None, **facts))
+            continue
+        hints = [remedy.words for remedy in step.remedies]
+        hint = "; ".join((*hints, _ANOTHER_RUN) if step.needs == "replace" else hints)
+        kind = codes.FOREIGN_OBJECT if step.action == "conflict" else codes.MUST_BE_REPLACED
+        facts = {"object": objects, "problem": problem, "advice": hint}
+        diagnostics.append(diagnose(kind, None, **facts))
+    return Result(code, tuple(diagnostics))
 
 
 def execute(
@@ -156,19 +171,6 @@ def warned(cluster: Cluster) -> Iterator[Diagnostic]:
         yield diagnose(codes.API_SERVER_WARNS, None, text=text)
     for kind, field in cluster.dropped:
         yield diagnose(codes.FIELD_DROPPED, None, kind=kind, field=field)
-
-
-def _of_steps(steps: Sequence[Step]) -> Diagnostic:
-    step = steps[0]
-    objects = listed(dict.fromkeys(other.ref for other in steps))
-    changes = [change for change in step.changes if change.manager or change.immutable]
-    problem = "; ".join((*(reason.text for reason in step.why), *map(both_values, changes)))
-    if step.needs == "room":
-        return diagnose(codes.NO_ROOM_IN_QUOTA, None, object=objects, problem=problem)
-    hints = [remedy.words for remedy in step.remedies]
-    hint = "; ".join((*hints, _ANOTHER_RUN) if step.needs == "replace" else hints)
-    code = codes.FOREIGN_OBJECT if step.action == "conflict" else codes.MUST_BE_REPLACED
-    return diagnose(code, None, object=objects, problem=problem, advice=hint)
 
 
 def _diagnostics(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:

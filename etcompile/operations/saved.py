@@ -1,7 +1,5 @@
 """Read a plan that `etcompile diff --plan` wrote, and compare it with the cluster of now."""
 
-from typing import Any
-
 from etcompile.diagnostics import Location, codes, diagnose
 from etcompile.exitcodes import CONFLICT
 from etcompile.k8s.objects import Object
@@ -112,16 +110,14 @@ def _difference(step: Step, now: Object | None, server: DryRun) -> str | None:
     if seeming is None:
         again = unchanged(now, step.ref)
     else:
-        again = resolved(seeming, server.ask([seeming])[0], _ANYTHING, {label or ""})
-    if (again.action, _fields(again)) == (step.action, _fields(step)):
+        again = resolved(seeming, server.answer(seeming), _ANYTHING, {label or ""})
+    fields, fields_again = (
+        sorted((each.path, each.how, str(each.before), str(each.after)) for each in of.changes)
+        for of in (step, again)
+    )
+    if (again.action, fields_again) == (step.action, fields):
         return None
     return f"it has changed, and the same {step.action} would do something else now"
-
-
-def _fields(step: Step) -> list[tuple[Any, ...]]:
-    return sorted(
-        (change.path, change.how, str(change.before), str(change.after)) for change in step.changes
-    )
 
 
 def _unusable(place: Location, problem: object, advice: str = "") -> ImpossibleError:

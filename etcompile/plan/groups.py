@@ -194,24 +194,21 @@ def lines(change: FieldChange, yaml: Yaml) -> Iterator[Line]:
         *([f"{change.manager} owns it"] if change.manager else []),
     ]
     yield Line("#", change.path + (f"  ({'; '.join(notes)})" if notes else ""))
-    before = _texts(change.before, yaml) if change.how != "added" else []
-    after = _texts(change.after, yaml) if change.how != "removed" else []
+    before, after = (
+        []
+        if change.how == how
+        else value.splitlines()
+        if isinstance(value, str) and "\n" in value
+        else yaml(value).splitlines()
+        for value, how in ((change.before, "added"), (change.after, "removed"))
+    )
     if before == after:
         yield Line(" ", "another value, which is not shown")
-    elif len(before) < 2 and len(after) < 2:
+        return
+    if len(before) < 2 and len(after) < 2:
         yield from (Line("-", text) for text in before)
         yield from (Line("+", text) for text in after)
-    else:
-        yield from _unified(before, after)
-
-
-def _texts(value: Any, yaml: Yaml) -> list[str]:
-    if isinstance(value, str) and "\n" in value:
-        return value.splitlines()
-    return yaml(value).splitlines()
-
-
-def _unified(before: list[str], after: list[str]) -> Iterator[Line]:
+        return
     more = max(len(before), len(after)) - _COMPARED
     diff = difflib.unified_diff(before[:_COMPARED], after[:_COMPARED], n=_CONTEXT, lineterm="")
     for text in itertools.islice(diff, 2, None):

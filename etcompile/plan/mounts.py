@@ -77,18 +77,14 @@ def held(
                 if is_scheduled or not (is_ours or (ref.kind != _CLAIM and has_ended(pod))):
                     names.append(name)
             if names:
-                reason = Reason(_reason(names, is_replaced=is_replaced))
-                step = conflict(step, *step.why, reason)
+                what, verb = ("Pods", "use") if len(names) > 1 else ("Pod", "uses")
+                words = f"the {what} {some(names)}, which this plan does not delete, {verb} it"
+                if is_replaced:
+                    words = (
+                        f"{what} {some(names)} would keep it: Kubernetes deletes a claim when no"
+                        " Pod uses it; suspend the job or delete its Pods first, with the claim as"
+                        " it is now"
+                    )
+                step = conflict(step, *step.why, Reason(words))
         result.append(structs.replace(draft, step=step))
     return result
-
-
-def _reason(names: Sequence[str], *, is_replaced: bool) -> str:
-    what, verb = ("Pods", "use") if len(names) > 1 else ("Pod", "uses")
-    users = f"{what} {some(names)}"
-    if is_replaced:
-        return (
-            f"{users} would keep it: Kubernetes deletes a claim when no Pod uses it; suspend the"
-            " job or delete its Pods first, with the claim as it is now"
-        )
-    return f"the {users}, which this plan does not delete, {verb} it"

@@ -275,12 +275,12 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 ,.…_/:()\-]")
 
 def tree(graph: Graph) -> str:
     by_source: dict[int, list[Edge]] = defaultdict(list)
-    for need in _needs(graph):
+    for _, need in _needs(graph):
         by_source[need.source].append(need)
     lines: list[str] = []
-    for job, places in _jobs(graph).items():
+    for heading, places in _jobs(graph).items():
         size = sum(len(graph.nodes[place].names) for place in places)
-        lines.append(f"{_heading(job)} ({size} object{'' if size == 1 else 's'})")
+        lines.append(f"{heading} ({size} object{'' if size == 1 else 's'})")
         waves = sorted({graph.nodes[place].wave or 0 for place in places})
         for number, stem, below in _branches(waves):
             lines.append(f"{stem}wave {number}")
@@ -304,14 +304,22 @@ def _branches(values: Sequence[_T]) -> Iterator[tuple[_T, str, str]]:
 
 def mermaid(graph: Graph) -> str:
     """Draw the graph as a flowchart: arrows lead to what is needed, waves go to the right."""
+
+    def escaped(text: str) -> str:
+        return _NOT_PLAIN.sub(lambda match: f"#{ord(match.group())};", text)
+
+    def box(place: int, node: Node) -> str:
+        kind, name = counted(node.kind, node.names), joined(node.names)
+        return f'n{place}["{escaped(kind)}<br/>{escaped(name)}"]'
+
     lines = ["flowchart RL"]
-    for number, (job, places) in enumerate(_jobs(graph).items()):
-        lines.append(f'  subgraph j{number}["{_escaped(_heading(job))}"]')
+    for number, (heading, places) in enumerate(_jobs(graph).items()):
+        lines.append(f'  subgraph j{number}["{escaped(heading)}"]')
         waves = sorted({graph.nodes[place].wave or 0 for place in places})
         for rank, turn in enumerate(waves):
             lines.append(f'    subgraph j{number}w{rank}["wave {turn}"]')
             lines += [
-                f"      {_box(place, graph.nodes[place])}"
+                f"      {box(place, graph.nodes[place])}"
                 for place in places
                 if graph.nodes[place].wave == turn
             ]
@@ -321,51 +329,38 @@ def mermaid(graph: Graph) -> str:
             f"  j{number}w{rank} -->|after| j{number}w{rank - 1}" for rank in range(1, len(waves))
         ]
     outside = [place for place, node in enumerate(graph.nodes) if node.wave is None]
-    lines += [f"  {_box(place, graph.nodes[place])}:::outside" for place in outside]
+    lines += [f"  {box(place, graph.nodes[place])}:::outside" for place in outside]
     lines += [
-        f'  n{need.source} {_ARROWS[_style(need)]}|"{_escaped(need.how)}"| n{need.target}'
-        for need in _needs(graph)
+        f'  n{need.source} {_ARROWS[style]}|"{escaped(need.how)}"| n{need.target}'
+        for style, need in _needs(graph)
     ]
     if outside:
         lines.append("  classDef outside stroke-dasharray:4")
     return "\n".join(lines) + "\n"
 
 
-def _box(place: int, node: Node) -> str:
-    kind, name = counted(node.kind, node.names), joined(node.names)
-    return f'n{place}["{_escaped(kind)}<br/>{_escaped(name)}"]'
-
-
-def _escaped(text: str) -> str:
-    return _NOT_PLAIN.sub(lambda match: f"#{ord(match.group())};", text)
-
-
 FORMS = {"tree": tree, "mermaid": mermaid}
 """The forms by name."""
 
 
-def _needs(graph: Graph) -> list[Edge]:
+def _needs(graph: Graph) -> list[tuple[int, Edge]]:
+    """Return what each object needs of each other one, with the number of its arrow."""
     reasons: dict[tuple[int, int], dict[str, bool]] = defaultdict(dict)
     for edge in graph.edges:
         reasons[edge.source, edge.target][edge.how] = edge.binds
     needs = [
-        Edge(source, target, ", ".join(hows), any(hows.values()))
+        (
+            0 if GATE in hows else 2 if [*hows] == [SELECTED] else 1,
+            Edge(source, target, ", ".join(hows), any(hows.values())),
+        )
         for (source, target), hows in reasons.items()
     ]
-    return sorted(needs, key=lambda need: (need.source, _style(need), need.target))
+    return sorted(needs, key=lambda need: (need[1].source, need[0], need[1].target))
 
 
-def _style(need: Edge) -> int:
-    return 0 if GATE in need.how.split(", ") else 2 if need.how == SELECTED else 1
-
-
-def _jobs(graph: Graph) -> dict[str | None, list[int]]:
-    jobs: dict[str | None, list[int]] = defaultdict(list)
+def _jobs(graph: Graph) -> dict[str, list[int]]:
+    jobs: dict[str, list[int]] = defaultdict(list)
     for place, node in enumerate(graph.nodes):
         if node.wave is not None:
-            jobs[node.job].append(place)
+            jobs[f"job {node.job}" if node.job else "other objects"].append(place)
     return jobs
-
-
-def _heading(job: str | None) -> str:
-    return f"job {job}" if job else "other objects"

@@ -211,6 +211,19 @@ def page(plan: Plan, yaml: Yaml) -> str:
         if order is not None:
             turn = max(order.get(member.id, 0) for member in group.steps)
             columns.setdefault(turn, []).append(group)
+    shown_groups = []
+    for group in groups:
+        step = group.first
+        image = gist(step.manifest) if step.action == "create" and step.manifest else ""
+        brief = image or "; ".join(step.reasons) or ", ".join(each.path for each in step.changes)
+        text = [line for change in step.changes for line in lines(change, yaml)]
+        if step.manifest is not None and step.action in ("create", "replace"):
+            text.append(Line("#", "the object as it is made"))
+            text += [Line("+", line) for line in redacted(yaml(step.manifest)).splitlines()]
+        signed = (
+            (*_SIGNS[line.sign], line.text) for line in limited(iter(text), _MOST_LINES_ON_PAGE)
+        )
+        shown_groups.append((group, brief, [(name, mark + words) for name, mark, words in signed]))
     idle = []
     for action, title in (("unmanaged", "Left alone"), ("unchanged", "Unchanged")):
         rest = [group for group in shown(plan, idle=True) if group.first.action == action]
@@ -222,26 +235,8 @@ def page(plan: Plan, yaml: Yaml) -> str:
         summary=summary(plan),
         against=side(plan),
         turns=[columns[turn] for turn in sorted(columns)],
-        groups=[(group, _brief(group), _lines_on_page(group, yaml)) for group in groups],
+        groups=shown_groups,
         marks={action: style.mark for action, style in STYLES.items()},
         actions={action: counts[action] for action in ACTIONS if counts[action]},
         idle=idle,
     )
-
-
-def _brief(group: Shown) -> str:
-    step = group.first
-    image = gist(step.manifest) if step.action == "create" and step.manifest else ""
-    return image or "; ".join(step.reasons) or ", ".join(change.path for change in step.changes)
-
-
-def _lines_on_page(group: Shown, yaml: Yaml) -> list[tuple[str, str]]:
-    step = group.first
-    text = [line for change in step.changes for line in lines(change, yaml)]
-    if step.manifest is not None and step.action in ("create", "replace"):
-        text.append(Line("#", "the object as it is made"))
-        text += [Line("+", line) for line in redacted(yaml(step.manifest)).splitlines()]
-    return [
-        (_SIGNS[line.sign][0], _SIGNS[line.sign][1] + line.text)
-        for line in limited(iter(text), _MOST_LINES_ON_PAGE)
-    ]

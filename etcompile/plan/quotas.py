@@ -18,11 +18,17 @@ from etcompile.k8s.quota_usage import plain, shortages, total_usage, usage
 from etcompile.plan.schedule import in_turn, ring
 from etcompile.plan.step import DESTROYS, ObjectKey, Plan, Reason, Step
 
+_WORKLOADS = frozenset({("", "Pod"), ("batch", "Job")})
+
 
 def filled(plan: Plan) -> dict[str, list[Step]]:
     steps: dict[str, list[Step]] = defaultdict(list)
     for step in plan.steps:
-        if step.action in ("create", "replace") and _is_workload(step) and step.manifest:
+        if (
+            step.action in ("create", "replace")
+            and (step.ref.group, step.ref.kind) in _WORKLOADS
+            and step.manifest
+        ):
             steps[step.ref.namespace or plan.namespace or ""].append(step)
     return steps
 
@@ -38,7 +44,7 @@ def within_quotas(
     """
     ended: dict[str, list[Step]] = defaultdict(list)
     for step in plan.steps:
-        if step.action in DESTROYS and _is_workload(step):
+        if step.action in DESTROYS and (step.ref.group, step.ref.kind) in _WORKLOADS:
             ended[step.ref.namespace or plan.namespace or ""].append(step)
     behind = _left_behind(plan, live)
     steps = {step.id: step for step in plan.steps}
@@ -124,7 +130,3 @@ def _deleted_first(steps: Mapping[str, Step], first: Sequence[Step], why: str) -
         else:
             result[name] = step
     return result
-
-
-def _is_workload(step: Step) -> bool:
-    return (step.ref.group, step.ref.kind) in (("", "Pod"), ("batch", "Job"))

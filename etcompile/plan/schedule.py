@@ -126,7 +126,8 @@ class _Training:
         self.waits = waits
         self.drain = drain
         self.unready = unready
-        pods = [draft for draft in drafts if _is_core(draft.step, "Pod")]
+        core = [draft for draft in drafts if not draft.step.ref.group]
+        pods = [draft for draft in core if draft.step.ref.kind == "Pod"]
         jobs = [draft for draft in drafts if draft.step.ref.kind == "Job"]
         self.applied = [pod for pod in pods if pod.step.action in MAKES]
         # A launcher may be a Job, which creates its Pods.
@@ -144,15 +145,22 @@ class _Training:
             run for run in (*pods, *jobs) if run.step.action == "delete" or run.step.until == "gone"
         ]
         self.services = {
-            draft.step.ref.name: draft.step for draft in drafts if _is_core(draft.step, "Service")
+            draft.step.ref.name: draft.step for draft in core if draft.step.ref.kind == "Service"
         }
         hosts = {name for draft in (*pods, *unready) for name in host_names(draft.value)}
         self.lists: dict[str, tuple[Draft, set[str], set[str]]] = {}
         for draft in drafts:
             if draft.step.ref.kind == "ConfigMap" and draft.step.action in ("update", "adopt"):
-                added, removed = _relisted(draft.step, hosts)
-                if added or removed:
-                    self.lists[draft.step.id] = (draft, added, removed)
+                added, removed = set[str](), set[str]()
+                for change in draft.step.changes:
+                    if change.steps[:1] == ("data",) and len(change.steps) > 1:
+                        before, after = (
+                            hosts_in(text) & hosts for text in (change.before, change.after)
+                        )
+                        added |= after - before
+                        removed |= before - after
+                if added != removed:
+                    self.lists[draft.step.id] = (draft, added - removed, removed - added)
 
     def waiting(self, after: _After) -> Iterator[Step]:
         """Write what waits for what into `after`, and yield the steps that only wait."""
@@ -232,10 +240,6 @@ class _Training:
                 after[launcher.id] += self.lists
 
 
-def _is_core(step: Step, kind: str) -> bool:
-    return step.ref.kind == kind and not step.ref.group
-
-
 def _ready(pod: Step) -> Step:
     why = (Reason("it must be Ready before the host list names it"),)
     after = () if pod.action in IDLE else (pod.id,)
@@ -252,17 +256,6 @@ def hosts_in(text: object) -> set[str]:
     lines = text.splitlines() if isinstance(text, str) else ()
     words = (line.split(maxsplit=1)[0] for line in lines if line.strip())
     return {word.partition(":")[0].partition(".")[0] for word in words}
-
-
-def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
-    added: set[str] = set()
-    removed: set[str] = set()
-    for change in step.changes:
-        if change.steps[:1] == ("data",) and len(change.steps) > 1:
-            before, after = hosts_in(change.before) & hosts, hosts_in(change.after) & hosts
-            added |= after - before
-            removed |= before - after
-    return added - removed, removed - added
 
 
 # Whose turn it is ---------------------------------------------------------------------------------

@@ -79,9 +79,9 @@ class DryRun:
         None stands for no answer, because a quota is full or a webhook knows no dry run.
         """
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return [*pool.map(self._answer, differences)]
+            return [*pool.map(self.answer, differences)]
 
-    def _answer(self, difference: Difference) -> Answer | None:
+    def answer(self, difference: Difference) -> Answer | None:
         desired, live = difference.desired, difference.live
         answer, foreseen = self._updated(desired, difference), difference.places
         if answer is None or (answer.result is not None and not answer.places):
@@ -212,8 +212,21 @@ def denied(cluster: Cluster, plan: Plan, concurrency: int, *, waits: bool) -> li
     """
     needed: dict[tuple[str, str, str], dict[str, list[ObjectRef]]] = {}
     for step in plan.steps:
-        place = step.ref.api_version, step.ref.kind, step.ref.namespace
-        for verb in _verbs(step, waits=waits):
+        kind, action = step.ref.kind, step.action
+        if step.needs or action not in _VERBS:
+            continue
+        becomes_ready = action in ("create", "update", "adopt") and has_rule(kind)
+        verbs = _VERBS[action]
+        if action == "create" and step.manifest is not None and wants_key_pair(step.manifest):
+            verbs = ("create", "get")
+        elif (
+            action in ("replace", "wait")
+            or (action == "delete" and kind in _WORKLOADS)
+            or (becomes_ready and (waits or is_barrier(kind)))
+        ):
+            verbs += _FOLLOW
+        place = step.ref.api_version, kind, step.ref.namespace
+        for verb in verbs:
             needed.setdefault(place, {}).setdefault(verb, []).append(step.ref)
 
     def missing(verbs: Mapping[str, Sequence[ObjectRef]]) -> Refusal | None:
@@ -256,21 +269,6 @@ def denied(cluster: Cluster, plan: Plan, concurrency: int, *, waits: bool) -> li
         return [*filter(None, pool.map(missing, needed.values()))]
 
 
-def _verbs(step: Step, *, waits: bool) -> tuple[str, ...]:
-    if step.needs or step.action not in _VERBS:
-        return ()
-    kind, action = step.ref.kind, step.action
-    if action == "create" and step.manifest is not None and wants_key_pair(step.manifest):
-        return ("create", "get")
-    becomes_ready = action in ("create", "update", "adopt") and has_rule(kind)
-    follows = (
-        action in ("replace", "wait")
-        or (action == "delete" and kind in _WORKLOADS)
-        or (becomes_ready and (waits or is_barrier(kind)))
-    )
-    return (*_VERBS[action], *(_FOLLOW if follows else ()))
-
-
 def refusals(
     cluster: Cluster,
     proposal: Proposal,
@@ -286,16 +284,18 @@ def refusals(
             quota, which a rollout would wait for, unless the plan deletes Pods that use it.
     """
     plan = proposal.whole
-    coming = {step.ref.name for step in plan.steps if _makes(step, "Namespace")}
-    kinds = {
-        (spec.get("group"), (spec.get("names") or {}).get("kind"))
-        for step in plan.steps
-        if _makes(step, "CustomResourceDefinition")
-        for spec in [(step.manifest or {}).get("spec") or {}]
-    }
-    accounts = {
-        (step.ref.namespace, step.ref.name) for step in plan.steps if _makes(step, "ServiceAccount")
-    }
+    coming, accounts = set[str](), set[tuple[str, str]]()
+    kinds = set[tuple[object, object]]()
+    for step in plan.steps:
+        if step.action in ("create", "replace"):
+            match step.ref.kind:
+                case "Namespace":
+                    coming.add(step.ref.name)
+                case "CustomResourceDefinition":
+                    spec = (step.manifest or {}).get("spec") or {}
+                    kinds.add((spec.get("group"), (spec.get("names") or {}).get("kind")))
+                case "ServiceAccount":
+                    accounts.add((step.ref.namespace, step.ref.name))
     # What is being deleted must not be taken for what is made once it is gone.
     going = {step.ref for step in plan.steps if step.until == "gone" or step.action == "delete"}
     frees = any(step.action in DESTROYS and step.ref.kind in _WORKLOADS for step in plan.steps)
@@ -312,7 +312,12 @@ def refusals(
             spec = body.get("spec") or {}
             # No Pod of an account that is not there is admitted, in a dry run neither: one whose
             # account the plan has yet to make is tried as one of the namespace's own.
-            if _makes(step, "Pod") and (step.ref.namespace, spec.get(_ACCOUNT)) in accounts:
+            account = step.ref.namespace, spec.get(_ACCOUNT)
+            if (
+                step.ref.kind == "Pod"
+                and step.action in ("create", "replace")
+                and (account in accounts)
+            ):
                 others = {key: value for key, value in spec.items() if key != _ACCOUNT}
                 body = {**body, "spec": others}
             if wants_key_pair(body):
@@ -376,10 +381,6 @@ def _trials(
         yield first, "write" if operation == "CREATE" else "delete"
         for step in more if every or not more else policies.suspects(more, str(operation)):
             yield step, "post" if operation == "CREATE" else "delete"
-
-
-def _makes(step: Step, kind: str) -> bool:
-    return step.ref.kind == kind and step.action in ("create", "replace")
 
 
 # Policies ---------------------------------------------------------------------------------------

@@ -10,12 +10,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from msgspec import structs
 
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.plan.step import Plan, Step
+from etcompile.plan.step import Plan
 from etcompile.rollout.inventory import Inventories, members_left
 from etcompile.rollout.machine.messages import (
     Choices,
@@ -27,7 +28,6 @@ from etcompile.rollout.machine.messages import (
     Lost,
     NotWritten,
     Outcome,
-    Phase,
     Proposal,
     Relist,
     StepEvent,
@@ -108,7 +108,15 @@ class Rollout:
             while self._under_way or not (
                 machine.stopping or (machine.settled and not self._backlog)
             ):
-                self._take_events()
+                with suppress(queue.Empty):
+                    event = self._queue.get(timeout=_TICK)
+                    while True:
+                        if isinstance(event, BaseException):
+                            raise event  # a mistake of ours
+                        if isinstance(event, Wrote | NotWritten):
+                            self._under_way -= 1
+                        self._advance(event)
+                        event = self._queue.get_nowait()
                 if time.monotonic() >= tick:  # it looks at every step that is under way
                     self._advance(Tick())
                     tick = time.monotonic() + _TICK
@@ -124,19 +132,6 @@ class Rollout:
             self._watches.close()
             for _ in range(self._writers):
                 self._writes.put(None)
-
-    def _take_events(self) -> None:
-        try:
-            event = self._queue.get(timeout=_TICK)
-            while True:
-                if isinstance(event, BaseException):
-                    raise event  # a mistake of ours
-                if isinstance(event, Wrote | NotWritten):
-                    self._under_way -= 1
-                self._advance(event)
-                event = self._queue.get_nowait()
-        except queue.Empty:
-            return
 
     def _advance(self, event: Event) -> None:
         self._do(self._machine.advance(event, time.monotonic()))
@@ -170,29 +165,27 @@ class Rollout:
     def _work(self) -> None:
         """Do the writes of the queue, one after the other, until it says that there are no more."""
         while write := self._writes.get():
-            self._write(write.step, write.phase)
-
-    def _write(self, step: Step, phase: Phase) -> None:
-        is_counted = False
-        try:
-            if step.ref.kind != "Namespace":  # the inventory itself may need it
-                self._sets.widen(step.job)
-                # Other actions may have changed something before they were refused.
-                is_counted = step.action in ("create", "update")
-            if phase == "delete":
-                written = self._writer.delete(step.ref, step.uid)
-            elif phase == "create":
-                written = self._writer.create(step)
+            step, phase = write.step, write.phase
+            is_counted = False
+            try:
+                if step.ref.kind != "Namespace":  # the inventory itself may need it
+                    self._sets.widen(step.job)
+                    # Other actions may have changed something before they were refused.
+                    is_counted = step.action in ("create", "update")
+                if phase == "delete":
+                    written = self._writer.delete(step.ref, step.uid)
+                elif phase == "create":
+                    written = self._writer.create(step)
+                else:
+                    written = self._writer.update(step)
+            except (ClusterError, RefusedError) as error:
+                if is_counted and not getattr(error, "uncertain", False):
+                    self._sets.refused(step.job)
+                self._queue.put(NotWritten(step, phase, error))
+            except BaseException as error:
+                self._queue.put(error)
             else:
-                written = self._writer.update(step)
-        except (ClusterError, RefusedError) as error:
-            if is_counted and not getattr(error, "uncertain", False):
-                self._sets.refused(step.job)
-            self._queue.put(NotWritten(step, phase, error))
-        except BaseException as error:
-            self._queue.put(error)
-        else:
-            self._queue.put(Wrote(step, phase, written))
+                self._queue.put(Wrote(step, phase, written))
 
     def _narrow(self) -> None:
         if self._machine.is_broken_off or not self._is_last or self._refused is not None:

@@ -356,8 +356,17 @@ class Inventories:
             INVENTORY_ID: applyset_id(ref),
             "app.kubernetes.io/managed-by": "etcompile",
         }
-        live = self._parents.get(job)
-        set_labels, set_annotations = belonging(prior) if prior else self._belonging(job, live)
+        live, ours = self._parents.get(job), self._job_set
+        set_labels, set_annotations = belonging(prior or live)
+        if prior:
+            pass  # the set that it was in
+        elif ours and job in ours.orphans:
+            set_annotations[ORPHANED] = "true"
+        elif ours and (ours.whole or not set_labels or other_set(live, ours)):
+            set_labels = {SET: ours.id}
+            set_annotations = {SOURCE: ours.source, DEFAULT_NAMESPACE: self._cluster.namespace}
+            if ours.origin:
+                set_annotations[ORIGIN] = ours.origin
         labels |= set_labels
         annotations |= set_annotations
         if lease is not None:
@@ -408,20 +417,6 @@ class Inventories:
                 return  # the answer to an earlier attempt was lost
             self._check(job, there)
             self._write(job, kinds, namespaces, lease, prior)
-
-    def _belonging(self, job: str, live: Object | None) -> tuple[dict[str, str], dict[str, str]]:
-        labels, annotations = belonging(live)
-        ours = self._job_set
-        if ours and job in ours.orphans:
-            return labels, {**annotations, ORPHANED: "true"}
-        if ours is None or (not ours.whole and labels and not other_set(live, ours)):
-            return labels, annotations
-        origin = {ORIGIN: ours.origin} if ours.origin else {}
-        return {SET: ours.id}, {
-            SOURCE: ours.source,
-            DEFAULT_NAMESPACE: self._cluster.namespace,
-            **origin,
-        }
 
     def _live(self, job: str) -> Object | None:
         if job not in self._parents:

@@ -110,8 +110,23 @@ class Writer:
                 raise
             if (there := live_object(self._cluster, step.ref)) is None:
                 raise _unsteady(step.ref) from None
-            return self._judge(step, body, there)
-        return Written("created", live)
+        else:
+            return Written("created", live)
+        if is_going(there):
+            raise _unsteady(step.ref)
+        inventory = self._inventory(step.job)
+        ids = frozenset({inventory} if inventory else ())
+        judged = matched(body, there, step.ref, self._rights, inventory, ids)
+        if judged.action == "unchanged":
+            return Written("created", there)
+        if judged.action in ("update", "adopt") and not judged.needs:
+            uid, version = judged.uid, judged.resource_version
+            return self.update(
+                structs.replace(step, action=judged.action, uid=uid, resource_version=version)
+            )
+        reasons = ("it was created by another client in the meantime", *judged.reasons)
+        cause = judged.action if judged.action == "replace" else "conflict"
+        raise RefusedError(Refusal(step.ref, cause, reasons))
 
     def update(self, step: Step) -> Written:
         body = self.body(step)
@@ -196,23 +211,6 @@ class Writer:
             "*" in losers or all(conflict.manager in losers for conflict in error.conflicts)
         )
 
-    def _judge(self, step: Step, body: Object, there: Object) -> Written:
-        if is_going(there):
-            raise _unsteady(step.ref)
-        inventory = self._inventory(step.job)
-        ids = frozenset({inventory} if inventory else ())
-        judged = matched(body, there, step.ref, self._rights, inventory, ids)
-        if judged.action == "unchanged":
-            return Written("created", there)
-        if judged.action in ("update", "adopt") and not judged.needs:
-            uid, version = judged.uid, judged.resource_version
-            return self.update(
-                structs.replace(step, action=judged.action, uid=uid, resource_version=version)
-            )
-        reasons = ("it was created by another client in the meantime", *judged.reasons)
-        cause = judged.action if judged.action == "replace" else "conflict"
-        raise RefusedError(Refusal(step.ref, cause, reasons))
-
     def _inherit(self, step: Step) -> None:
         """Take over fields of `kubectl apply`, or what leaves the manifest would stay for ever.
 
@@ -223,16 +221,14 @@ class Writer:
             if live is None or live["metadata"].get("uid") != step.uid:
                 return
             entries = live["metadata"].get("managedFields") or []
-            if not any(map(_is_client_side, entries)):
-                return
-            if any(entry["manager"] == MANAGER for entry in entries):
-                return
             changed = [
                 {**entry, "manager": MANAGER, "operation": "Apply"}
-                if _is_client_side(entry)
+                if entry.get("manager") == _CLIENT_SIDE and not entry.get("subresource")
                 else entry
                 for entry in entries
             ]
+            if changed == entries or any(entry["manager"] == MANAGER for entry in entries):
+                return
             version = live["metadata"]["resourceVersion"]
             change = {"metadata": {"managedFields": changed, "resourceVersion": version}}
             resource = self._cluster.resource(step.ref.api_version, step.ref.kind)
@@ -255,10 +251,6 @@ def likeness(ref: ObjectRef, job: str | None, labels: Mapping[str, Any]) -> obje
 def _with(body: Object, **metadata: str | None) -> dict[str, Any]:
     fields = {name: value for name, value in metadata.items() if value}
     return {**body, "metadata": {**body["metadata"], **fields}}
-
-
-def _is_client_side(entry: Mapping[str, Any]) -> bool:
-    return entry.get("manager") == _CLIENT_SIDE and not entry.get("subresource")
 
 
 def _unsteady(ref: ObjectRef) -> RefusedError:

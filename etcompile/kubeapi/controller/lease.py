@@ -98,7 +98,7 @@ class Lease(Struct):
             return
         self._until = float("-inf")
         try:
-            self._patch({"holderIdentity": "", "leaseDurationSeconds": 1}, self._version)
+            self._write({"holderIdentity": "", "leaseDurationSeconds": 1}, self._version)
         except ClusterError:
             return  # it ends by itself
         finally:
@@ -112,47 +112,45 @@ class Lease(Struct):
     def _try(self, begun: float) -> bool:
         if self._leads and self._version is not None:
             # The common case is one request: if anybody else wrote, the version does not match.
-            self._patch({"renewTime": self._now()}, self._version)
+            self._write({"renewTime": self._now()}, self._version)
             return True
         resource = self.cluster.resource(_API_VERSION, "Lease")
         live = self.cluster.get(resource, self.name, self.namespace)
-        if live is None:
-            metadata = {**self.marks, "name": self.name, "namespace": self.namespace}
-            lease = {"apiVersion": _API_VERSION, "kind": "Lease", "metadata": metadata}
-            self._note(self.cluster.create({**lease, "spec": self._acquired(0)}))
-            return True
-        spec = live.get("spec") or {}
-        version = live["metadata"]["resourceVersion"]
+        spec = (live or {}).get("spec") or {}
+        version = live["metadata"]["resourceVersion"] if live else None
         self.holder = spec.get("holderIdentity") or ""
-        if self._seen[0] != version:
+        if version is not None and self._seen[0] != version:
             self._seen = version, begun
         runs_out = self._seen[1] + float(spec.get("leaseDurationSeconds") or 0)
         if self.holder not in ("", self.identity) and begun < runs_out:
             self._until = float("-inf")
             return False
         changes = int(spec.get("leaseTransitions") or 0) + (self.holder != self.identity)
-        self._patch(self._acquired(changes), version)
-        return True
-
-    def _acquired(self, transitions: int) -> dict[str, Any]:
         now = self._now()
-        return {
+        acquired = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": round(self.duration) or 1,
             "acquireTime": now,
             "renewTime": now,
-            "leaseTransitions": transitions,
+            "leaseTransitions": changes if live else 0,
         }
+        self._write(acquired, version)
+        return True
 
-    def _patch(self, spec: dict[str, Any], version: str) -> None:
-        change = {"metadata": {**self.marks, "resourceVersion": version}, "spec": spec}
-        resource, place = self.cluster.resource(_API_VERSION, "Lease"), self.namespace
-        patch = self.cluster.patch
-        self._note(patch(resource, self.name, change, place, field_manager=self.manager))
-
-    def _note(self, lease: dict[str, Any]) -> None:
-        self._version = lease["metadata"]["resourceVersion"]
-        self.holder = lease["spec"].get("holderIdentity") or ""
+    def _write(self, spec: dict[str, Any], version: str | None) -> None:
+        """Change the Lease of that version; create it if there is none."""
+        if version is None:
+            metadata = {**self.marks, "name": self.name, "namespace": self.namespace}
+            lease = {"apiVersion": _API_VERSION, "kind": "Lease", "metadata": metadata}
+            written = self.cluster.create({**lease, "spec": spec})
+        else:
+            change = {"metadata": {**self.marks, "resourceVersion": version}, "spec": spec}
+            resource, place = self.cluster.resource(_API_VERSION, "Lease"), self.namespace
+            written = self.cluster.patch(
+                resource, self.name, change, place, field_manager=self.manager
+            )
+        self._version = written["metadata"]["resourceVersion"]
+        self.holder = written["spec"].get("holderIdentity") or ""
 
     def _now(self) -> str:
         moment = datetime.fromtimestamp(self.cluster.now(), UTC)

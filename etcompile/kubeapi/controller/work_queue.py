@@ -79,24 +79,20 @@ class WorkQueue:
                 self._put(key)
             if again is None:
                 self._due.pop(key, None)
-            else:
-                self._plan(key, again)
+            elif self._due.get(key) != again:
+                self._due[key] = again
+                heapq.heappush(self._timers, (again, key))
+                if len(self._timers) > 2 * len(self._due) + _MOST_STALE:
+                    # Times that were put off would stay until they come: a deadline may be weeks
+                    # away.
+                    self._timers = [(due, key) for key, due in self._due.items()]
+                    heapq.heapify(self._timers)
+                self._condition.notify()
 
     def close(self) -> None:
         with self._condition:
             self._closed = True
             self._condition.notify_all()
-
-    def _plan(self, key: Key, at: float) -> None:
-        if self._due.get(key) == at:
-            return
-        self._due[key] = at
-        heapq.heappush(self._timers, (at, key))
-        if len(self._timers) > 2 * len(self._due) + _MOST_STALE:
-            # Times that were put off would stay until they come: a deadline may be weeks away.
-            self._timers = [(due, key) for key, due in self._due.items()]
-            heapq.heapify(self._timers)
-        self._condition.notify()
 
     def _put(self, key: Key) -> None:
         self._ready.setdefault(key[0], deque()).append(key)

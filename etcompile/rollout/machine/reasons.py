@@ -136,12 +136,23 @@ def _pod(value: Object) -> ObjectState:
     if phase == "Succeeded":
         return ObjectState("ended")
     if phase == "Failed":
-        return ObjectState("failed", _why_failed(value), over=True)
+        ended = ""
+        if (failure := next(iter(pods.failures(value)), None)) is not None:
+            ended = f"container {failure[0].get('name')} ended{_exit(failure[1])}"
+        why = "; ".join(filter(None, (disruption(value), ended)))
+        why = why or _joined(status.get("reason") or "", status.get("message") or "")
+        return ObjectState("failed", why or "it failed without a reason", over=True)
     if phase == "Unknown" or status.get("reason") == "NodeLost":
         lost = {"status": {"reason": "NodeLost", "message": status.get("message")}}
         return ObjectState("waiting", disruption(value) or disruption(lost))
     if pods.is_ready(value):
-        return ObjectState("ready", _restarts(value))
+        for container in pods.containers(value):
+            count, last = container.get("restartCount") or 0, pods.terminated_before(container)
+            if count and last:
+                times = "once" if count == 1 else f"{count} times"
+                words = f"container {container.get('name')} was restarted {times}, and last"
+                return ObjectState("ready", f"{words} ended{_exit(last)}")
+        return READY
     if pods.unreachable_since(value):
         return ObjectState("waiting", f"NodeLost: {_unreachable(value)}")
     if gates := spec.get("schedulingGates"):
@@ -160,10 +171,8 @@ def _pod(value: Object) -> ObjectState:
 def _containers(value: Object) -> Iterator[ObjectState]:
     """Yield what keeps the containers of a Pod, the most telling first."""
     inits, others = pods.init_containers(value), pods.containers(value)
-    images = {
-        container.get("name"): container.get("image")
-        for _, container in containers_of(value.get("spec"))
-    }
+    specs = [container for _, container in containers_of(value.get("spec"))]
+    images = {container.get("name"): container.get("image") for container in specs}
     states = [(container, pods.waiting(container)) for container in (*inits, *others)]
     for container, waiting in states:
         name = f"container {container.get('name')}"
@@ -191,48 +200,21 @@ def _containers(value: Object) -> Iterator[ObjectState]:
     for container in others:
         if not container.get("ready"):
             ended = pods.terminated(container)
-            words = _at_work(value, container.get("name"))
+            declared = next((c for c in specs if c.get("name") == container.get("name")), {})
+            get = (declared.get("readinessProbe") or {}).get("httpGet") or {}
+            mounts = [mount.get("name") for mount in declared.get("volumeMounts") or ()]
+            words = "running, but not ready"
             if ended.get("exitCode"):
                 words = f"ended{_exit(ended)}"
             elif ended:
                 words = "completed, but the Pod has not ended yet"
+            elif RUN_STATE in mounts and get.get("path") == "/ready":
+                # The supervisor of a command that restarts in place answers (docs/recovery.md).
+                words = (
+                    "its command has ended, waits for the other replicas to begin, or runs "
+                    "unsupervised (see the first line of its log)"
+                )
             yield ObjectState("waiting", f"container {container.get('name')}: {words}")
-
-
-def _at_work(pod: Object, name: object) -> str:
-    """Return what a running container does that is not ready.
-
-    The supervisor of a command that restarts in place answers for it (docs/recovery.md).
-    """
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        get = (container.get("readinessProbe") or {}).get("httpGet") or {}
-        mounts = [mount.get("name") for mount in container.get("volumeMounts") or ()]
-        if container.get("name") == name and RUN_STATE in mounts and get.get("path") == "/ready":
-            return (
-                "its command has ended, waits for the other replicas to begin, or runs "
-                "unsupervised (see the first line of its log)"
-            )
-    return "running, but not ready"
-
-
-def _restarts(pod: Object) -> str:
-    for container in pods.containers(pod):
-        if (count := container.get("restartCount") or 0) and pods.terminated_before(container):
-            times = "once" if count == 1 else f"{count} times"
-            words = f"container {container.get('name')} was restarted {times}, and last"
-            return f"{words} ended{_exit(pods.terminated_before(container))}"
-    return ""
-
-
-def _why_failed(value: Object) -> str:
-    ended = ""
-    if (failure := next(iter(pods.failures(value)), None)) is not None:
-        ended = f"container {failure[0].get('name')} ended{_exit(failure[1])}"
-    if words := disruption(value):
-        return f"{words}; {ended}" if ended else words
-    status = status_of(value)
-    words = ended or _joined(status.get("reason") or "", status.get("message") or "")
-    return words or "it failed without a reason"
 
 
 def _exit(ended: Object) -> str:

@@ -133,7 +133,13 @@ class Machine:
         self._end: float | None = None
         self._relisted: set[object] = set()
         self._last_relist = -_LAST_RELIST
-        self._later = _later(plan)
+        # By job, the last wave in which something is made; for objects of no job, that of all jobs.
+        self._later: dict[str | None, int] = {}
+        for step in plan.steps:
+            if step.action in MAKES:
+                self._later[step.job] = max(self._later.get(step.job, step.wave), step.wave)
+        if None in self._later:
+            self._later[None] = max(self._later.values())
         # Both follow from the states: the steps under way, and those that wait for an object.
         self._active: dict[str, Step] = {}
         self._waiting: dict[Key, dict[str, Step]] = defaultdict(dict)
@@ -227,41 +233,34 @@ class Machine:
         return [step for step in self._plan.steps if self.state(step) != "done"]
 
     def outcome(self, refused: Sequence[Refusal] = ()) -> Outcome:
-        left = self.left()
+        reasons = (state.reason for state in self._states.values() if isinstance(state, Failed))
+        words = "interrupted" if self._interrupted else "timed out" if self._timed_out else ""
+        if not words:
+            words = f"not started, because an earlier step was not done: {next(reasons, '')}"
+        deleted: list[Step] = []
+        left: list[tuple[Step, str]] = []
+        for step in self.left():
+            why = words
+            match self.state(step):
+                case Writing(phase="create") | Failed(phase="create") if step.action == "replace":
+                    deleted.append(step)
+                    why = f"deleted, but not recreated: {words}"
+            match self.state(step):
+                case Failed(reason):
+                    why = reason
+                case Waiting(why=seen) | Writing(reason=seen) if seen:
+                    why = f"{why}: {seen}"
+            left.append((step, why))
         return Outcome(
             done=tuple(self._written),
-            deleted=tuple(filter(self._is_half_done, left)),
-            left=tuple((step, self._why_left(step)) for step in left),
+            deleted=tuple(deleted),
+            left=tuple(left),
             unready=tuple(self._targets.unready()),
             refusals=(*self._refusals, *refused),
             interrupted=self._interrupted,
             timed_out=self._timed_out,
             changed=self._changed,
         )
-
-    def _why_left(self, step: Step) -> str:
-        state = self.state(step)
-        if isinstance(state, Failed):
-            return state.reason
-        if self._interrupted:
-            words = "interrupted"
-        elif self._timed_out:
-            words = "timed out"
-        else:
-            states = self._states.values()
-            reason = next((other.reason for other in states if isinstance(other, Failed)), "")
-            words = f"not started, because an earlier step was not done: {reason}"
-        if self._is_half_done(step):
-            words = f"deleted, but not recreated: {words}"
-        match state:
-            case Waiting(why=seen) | Writing(reason=seen) if seen:
-                return f"{words}: {seen}"
-        return words
-
-    def _is_half_done(self, step: Step) -> bool:
-        state = self.state(step)
-        phase = state.phase if isinstance(state, Writing | Failed) else None
-        return step.action == "replace" and phase == "create"
 
     # ---- steps ----------------------------------------------------------------------------------
 
@@ -442,12 +441,3 @@ class Machine:
 
     def _say(self, step: Step, status: Status, reason: str = "") -> None:
         self._commands.append(StepEvent(step.ref, step.action, status, reason, step.job))
-
-
-def _later(plan: Plan) -> dict[str | None, int]:
-    waves: dict[str | None, int] = {}
-    for step in plan.steps:
-        if step.action in MAKES:
-            waves[step.job] = max(waves.get(step.job, step.wave), step.wave)
-    shared = max(waves.values(), default=0)
-    return {job: shared if job is None else wave for job, wave in waves.items()}
