@@ -16,7 +16,6 @@ from etcompile.status.reader import with_logs
 from failures.cases import case_of, check, job, names
 from node.real_cluster import KUBECONFIG, Cluster
 from node.real_gang import Watcher
-from node.test_kubeflow_on_a_real_node import create_key
 from waiting import eventually
 
 pytestmark = pytest.mark.node
@@ -51,7 +50,6 @@ def test_a_failure_is_explained_as_somebody_expected_who_did_not_know_the_rules(
     cluster: Cluster,
     image: Callable[[str], str],
     watched: Watcher,
-    tmp_path: Path,
     name: str,
 ) -> None:
     case = json.loads(json.dumps(case_of(name)).replace('"IMAGE"', json.dumps(image("TORCH"))))
@@ -64,8 +62,6 @@ def test_a_failure_is_explained_as_somebody_expected_who_did_not_know_the_rules(
     document = job(case, image(case.get("image", "TORCH")), command=script(case))
     with contextlib.suppress(AssertionError) if "partial" in case else contextlib.nullcontext():
         cluster.apply(document)
-    if "launcher" in case:
-        create_key(cluster, tmp_path)
     if "delete" in case:
         cluster.until(lambda phases: list(phases.values()) == ["Running"] * 2)
         cluster.kubectl("delete", "pod", f"train-{case['delete']}", "--wait=false")

@@ -37,15 +37,13 @@ def test_gang_of_new_pods_restarts_once_for_each_kill(
 ) -> None:
     together = {"etcompile.dev/restart-together": "true"}
     gang = Gang(cluster, image("TORCH"), together, MEETS="sockets")
-    for replicas in gang.document["spec"]["pytorchReplicaSpecs"].values():
-        spec = replicas["template"]["spec"]
-        container = spec["containers"][0]
-        pod = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-        container["env"] = [*container["env"], {"name": "POD", **pod}]
-        state = {"name": "state", "mountPath": "/state", "subPathExpr": "$(POD)"}
-        container["volumeMounts"] = [container["volumeMounts"][0], state]
-        folder = {"path": f"/var/tmp/{cluster.namespace}", "type": "DirectoryOrCreate"}
-        spec["volumes"] = [spec["volumes"][0], {"name": "state", "hostPath": folder}]
+    spec = gang.document["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]  # of all
+    [container] = spec["containers"]
+    pod = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    container["env"].append({"name": "POD", **pod})
+    container["volumeMounts"][1]["subPathExpr"] = "$(POD)"
+    folder = {"path": f"/var/tmp/{cluster.namespace}", "type": "DirectoryOrCreate"}
+    spec["volumes"][1] = {"name": "state", "hostPath": folder}
     with forgetful(2.0):
         gang.apply()
     watcher = Watcher(cluster.namespace, tmp_path / "watcher.log", 2.0)
