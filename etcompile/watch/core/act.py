@@ -140,12 +140,16 @@ class ActionExecutor(Struct, frozen=True):
                 self._report(case, [action for action in due if isinstance(action, EmitEvent)])
         if is_recorded:
             self._report(case, due)
-        pods, touches = list[PodAction](), list[PodAction]()
+        leaders, pods, touches = list[PodAction](), list[PodAction](), list[PodAction]()
         for action in due:
             if isinstance(action, PatchPod) and action.what == "touch":
                 touches.append(action)
             elif isinstance(action, PodAction) and is_recorded:
-                pods.append(action)
+                # Kubernetes starts the minimum of a gang in the order in which its Pods were
+                # created (reference/gang-scheduling.md 5), and only workers can be missing.
+                leads = isinstance(action, CreatePod) and action.role != "worker"
+                (leaders if leads else pods).append(action)
+        attempt(self._on_pods, leaders)
         attempt(self._on_pods, pods)
         hosts = [action for action in due if isinstance(action, WriteHosts)]
         for host_lists in hosts:
@@ -156,7 +160,7 @@ class ActionExecutor(Struct, frozen=True):
             attempt(self._remove_job)
         if problems:
             raise problems[0]
-        return bool(records or pods or hosts or touches or removals)
+        return bool(records or leaders or pods or hosts or touches or removals)
 
     def _report(self, case: Case, actions: Sequence[Action]) -> None:
         config, version = case.seen.config_metadata, str(_version(case.seen.status))
