@@ -21,7 +21,7 @@ from etcompile import Options, Settings
 from specs import kubeflow_job, replicas
 from waiting import eventually
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """How long a job may take to be whole again, in seconds; the machine does other things, too."""
 
 Pod = dict[str, Any]

@@ -166,7 +166,7 @@ class Cluster:
 
         path = f"/api/v1/nodes/{name}"
         patiently(lambda: self.plane.ask("GET", path))
-        end = time.monotonic() + 30
+        end = time.monotonic() + 180
         while (self.plane.ask("GET", path)["spec"] or {}).get("taints"):
             assert time.monotonic() < end, f"{name} is not ready"
             time.sleep(0.1)
@@ -303,7 +303,7 @@ class Queues(Cluster):
         for file in files:
             path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
             self.plane.ask("POST", path, yaml.safe_load(file.read_text()))
-        end = time.monotonic() + 30
+        end = time.monotonic() + 180
         while not self._serves(len(files)):
             assert time.monotonic() < end, "the API server does not serve Kueue's kinds"
             time.sleep(0.2)
