@@ -1,6 +1,7 @@
 """Run the watcher, or print the manifests that run it in a cluster (`etcompile watch`)."""
 
 import gc
+import json
 import logging
 import os
 import signal
@@ -32,6 +33,25 @@ _COMPONENTS = {
     "dashboard": "dashboard",
 }
 """The fields of an `Installation`, by the components of the kustomization that they add."""
+_TEXT = "%(asctime)s %(levelname)s %(message)s"
+
+
+class JsonFormatter(logging.Formatter):
+    """A JSON object a line: `time`, `level`, `message`, and what `say` knows."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a line."""
+        from etcompile.k8s.objects import timestamp
+
+        line = {
+            "time": timestamp(record.created),
+            "level": record.levelname,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line)
 
 
 class _Options(Struct, frozen=True):
@@ -273,7 +293,6 @@ def _until_stopped(
 
 def _log_to_standard_error(options: _Options) -> None:
     from etcompile.diagnostics.redaction import shown, shown_value
-    from etcompile.watch.core.reports import TEXT, JsonFormatter
 
     def mask(record: logging.LogRecord) -> bool:
         record.msg, record.args = shown(record.getMessage()), ()
@@ -282,7 +301,7 @@ def _log_to_standard_error(options: _Options) -> None:
 
     handler = logging.StreamHandler()
     is_json = options.log_format == "json"
-    handler.setFormatter(JsonFormatter() if is_json else logging.Formatter(TEXT))
+    handler.setFormatter(JsonFormatter() if is_json else logging.Formatter(_TEXT))
     handler.addFilter(mask)
     logger = logging.getLogger("etcompile")
     logger.addHandler(handler)

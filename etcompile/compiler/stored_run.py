@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from msgspec import Struct
 
@@ -181,6 +181,16 @@ class StoredRun:
             self.job = backend.gang.suited(stored.job, self.settings)
             self.spec_hash = backend.spec_hash(self.job)
             self._edits = read_patches(self._value)
+
+    @classmethod
+    def copied(cls, config: Mapping[str, Any], text: object, spec_hash: str, most: int) -> Self:
+        """Read a copy of a job next to a run record, or raise StoredJobError if it is no such."""
+        if not isinstance(text, str) or len(text) > LARGEST_COPY:
+            raise StoredJobError("there is no copy of it")
+        run = cls({**config, "data": {STORED_JOB: text}}, most)
+        if run.spec_hash != spec_hash:
+            raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
+        return run
 
     @property
     def git_managed(self) -> bool:

@@ -299,6 +299,19 @@ def newer_version(data: Mapping[str, str]) -> int | None:
     return written.version if written is not None and written.version > VERSION else None
 
 
+def unreadable(data: Mapping[str, str]) -> str:
+    """Return why the record in the `data` of `J-status` cannot be read; empty if it can be."""
+    version = newer_version(data)
+    if version is not None:
+        return (
+            f"the run record has version {version}, but this watcher reads versions up to "
+            f"{VERSION}: it does not supervise the job and leaves the record as it is; run "
+            "the newer watcher, or delete this ConfigMap to start a new run"
+        )
+    is_broken = bool(data.get(RECORD)) and read_record(data) is None
+    return "the run record cannot be read: the history of the run is lost" if is_broken else ""
+
+
 def _decoded(text: str, decoder: "msgspec.json.Decoder[_T]") -> _T | None:
     try:
         return decoder.decode(text)

@@ -8,7 +8,7 @@ import pytest
 from etcompile.causes.log import failures_of, tail_of
 from etcompile.diagnostics import diagnose
 from etcompile.diagnostics.redaction import redacted, shown, shown_value
-from etcompile.watch.core.observe import bounded
+from etcompile.k8s.bounds import bounded
 from watcher_rules import observed
 
 SECRETS = {

@@ -193,14 +193,14 @@ def test_a_real_prometheus_answers_each_query(require: Callable[..., str], tmp_p
     metrics.leads.set(1)
 
     def happens() -> None:
-        metrics.replacements.labels("failed").inc()
-        metrics.replacement_seconds.observe(0.1)
-        metrics.counters["epochs"].inc()
-        metrics.counters["failures"].labels("OOMKilled").inc()
-        metrics.restarts.labels("Pod", "expired").inc()
-        metrics.writes.labels("create", "Pod", "403").inc()
-        metrics.reconciles.labels("done").inc()
-        metrics.reconcile_seconds.observe(0.02)
+        metrics.count("replacements", "failed")
+        metrics.seconds["replacement_seconds"].observe(0.1)
+        metrics.count("epochs")
+        metrics.count("failures", "OOMKilled")
+        metrics.count("stream_restarts", "Pod", "expired")
+        metrics.count("api_writes", "create", "Pod", "403")
+        metrics.count("reconciles", "done")
+        metrics.seconds["reconcile_seconds"].observe(0.02)
 
     jobs = [(("ml", "bert"), Goodput(90.0, 100.0)), (("nlp", "llama"), Goodput(10.0, 100.0))]
     with (

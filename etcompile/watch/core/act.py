@@ -7,21 +7,23 @@ answer goes into the store at once.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor
-from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field, structs
 
 from etcompile.backend.identity import job_labels
+from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun, away_from, digest, outside_of_gang
 from etcompile.k8s.objects import Object, is_going, seconds
 from etcompile.k8s.pod_state import TOUCHED, how_it_ended
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.kubeapi.controller.backoff import LONGEST
+from etcompile.kubeapi.controller.backoff import LONGEST, backoff
 from etcompile.kubeapi.controller.events import EventRecorder
 from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.model.protocol import (
@@ -34,7 +36,7 @@ from etcompile.model.protocol import (
     is_config,
     status_name,
 )
-from etcompile.model.run_record import RUN, RunRecord, record_data
+from etcompile.model.run_record import RUN, record_data
 from etcompile.watch.core.actions import (
     REPLACED,
     Action,
@@ -50,19 +52,21 @@ from etcompile.watch.core.actions import (
     WriteStatus,
 )
 from etcompile.watch.core.hostfile import succeeded
-from etcompile.watch.core.ledger import JobMemory, Request
 from etcompile.watch.core.observe import SeenJob, SeenMap, Store
 from etcompile.watch.core.reports import Metrics, report, say
-from etcompile.watch.core.view import ANCHOR, LogRead
+from etcompile.watch.core.view import ANCHOR, UNREAD, LogRead
 
 _CONFIG_MAP = ("v1", "ConfigMap")
 _LIST_AGAIN = 1.0  # seconds until a host list is written again: who is gone must not stay listed
 _JUST_CREATED = 60.0  # seconds in which a Pod is deleted that came while its job was being deleted
 _MOST_LINES = 16  # of a log that is followed
-_NOT_REMOVED = "the rest of the job cannot be deleted"
+_LONGEST_REPORT = 300  # characters of a problem that are compared with those of others
+_MOST_REPORTS = 200  # problems of a job that are remembered as reported
 _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
 """Argo CD shows these objects as children of the job and need not react to each change."""
-_Compiled = Mapping[tuple[str, int | None], Mapping[str, Any]]
+
+Request = tuple[str, str]
+"""A verb and an object."""
 
 
 class NotLeaderError(Exception):
@@ -81,14 +85,65 @@ class BlockedError(Exception):
         self.reason = reason
 
 
+class Ledger(Struct):
+    """The requests of a job that were refused or changed nothing, and what was reported of it.
+
+    Each is held back for a time, however often the job is reconciled; other work on the job goes
+    on. All of it may be forgotten at any time: that costs a request or a line of the log. Threads
+    that send requests call `failed`, `succeeded` and `holds`, each for another request.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    # How often a request has failed in a row, and until when it is held.
+    _held: dict[Request, tuple[int, float]] = field(default_factory=dict)
+    _reported: deque[str] = field(default_factory=lambda: deque(maxlen=_MOST_REPORTS))
+
+    def failed(self, request: Request, longest: float = LONGEST) -> None:
+        """Hold a request that was refused or changed nothing, twice as long as before."""
+        count, until = self._held.get(request, (0, 0.0))
+        if self.clock() >= until:  # else another request like it has failed at the same time
+            wait = min(backoff(count + 1), longest)
+            self._held[request] = count + 1, self.clock() + wait
+
+    def succeeded(self, request: Request) -> None:
+        self._held.pop(request, None)
+
+    def holds(self, requests: Iterable[Request]) -> bool:
+        now = self.clock()
+        return any(now < self._held.get(request, (0, 0.0))[1] for request in requests)
+
+    def retain(self, wanted: AbstractSet[Request] = frozenset()) -> None:
+        """Forget all requests that are held but these: the others are not wanted any more."""
+        for request in self._held.keys() - wanted:
+            del self._held[request]
+
+    @property
+    def wait(self) -> float | None:
+        """Return the seconds until a request may be sent again; None if none has failed."""
+        if not self._held:
+            return None
+        now = self.clock()
+        # What is refused stays a failure until it was accepted, however soon it is sent again.
+        return min((until - now for _, until in self._held.values() if until > now), default=0.1)
+
+    def is_new(self, problem: str) -> bool:
+        """Return whether a problem was not reported yet; from now on it is."""
+        is_new = problem[:_LONGEST_REPORT] not in self._reported
+        if is_new:
+            self._reported.append(problem[:_LONGEST_REPORT])
+        return is_new
+
+    def resolved(self) -> None:
+        self._reported.clear()
+
+
 class Case(Struct, frozen=True):
     """A job, and what was known of it when its actions were decided."""
 
     key: JobKey
     run: StoredRun
     seen: SeenJob
-    record: RunRecord | None
-    memory: JobMemory
+    ledger: Ledger
 
 
 class ActionExecutor(Struct, frozen=True):
@@ -115,22 +170,14 @@ class ActionExecutor(Struct, frozen=True):
             ClusterError, OutdatedError, BlockedError: a request failed; the rest was left.
             NotLeaderError: this watcher may not act.
         """
-        memory, problems = case.memory, list[Exception]()
-        memory.retain({request for action in actions for request in _requests(case, action)})
-        due = [action for action in actions if not any(map(memory.holds, _requests(case, action)))]
+        ledger = case.ledger
+        requests = [_requests(case, action) for action in actions]
+        ledger.retain({request for of_action in requests for request in of_action})
+        pairs = zip(actions, requests, strict=True)
+        due = [action for action, of_action in pairs if not ledger.holds(of_action)]
         records = [action for action in due if isinstance(action, WriteStatus)]
-        is_recorded = bool(records) or not any(
-            isinstance(action, WriteStatus) for action in actions
-        )
-
-        def attempt(method: Callable[..., None], *args: Any) -> None:
-            try:
-                method(case, *args)
-            except (ClusterError, BlockedError, OutdatedError) as error:
-                problems.append(error)
-
-        for record in records:
-            attempt(self._write_map, record)
+        is_recorded = bool(records) or not any(isinstance(one, WriteStatus) for one in actions)
+        problems = self._send_all(case, records)
         for problem in problems:
             if isinstance(problem, OutdatedError):
                 raise problem
@@ -140,7 +187,7 @@ class ActionExecutor(Struct, frozen=True):
                 self._report(case, [action for action in due if isinstance(action, EmitEvent)])
         if is_recorded:
             self._report(case, due)
-        leaders, pods, touches = list[PodAction](), list[PodAction](), list[PodAction]()
+        leaders, pods, touches = list[Action](), list[Action](), list[Action]()
         for action in due:
             if isinstance(action, PatchPod) and action.what == "touch":
                 touches.append(action)
@@ -149,35 +196,32 @@ class ActionExecutor(Struct, frozen=True):
                 # created (reference/gang-scheduling.md 5), and only workers can be missing.
                 leads = isinstance(action, CreatePod) and action.role != "worker"
                 (leaders if leads else pods).append(action)
-        attempt(self._on_pods, leaders)
-        attempt(self._on_pods, pods)
         hosts = [action for action in due if isinstance(action, WriteHosts)]
-        for host_lists in hosts:
-            attempt(self._write_map, host_lists)
-        attempt(self._on_pods, touches)
-        removals = [action for action in due if isinstance(action, RemoveJob)]
-        if removals and not problems:
-            attempt(self._remove_job)
+        for step in (leaders, pods, hosts, touches):
+            problems += self._send_all(case, step)
+        removals = [action for action in due if isinstance(action, RemoveJob) and not problems]
+        problems += self._send_all(case, removals)
         if problems:
             raise problems[0]
         return bool(records or leaders or pods or hosts or touches or removals)
 
     def _report(self, case: Case, actions: Sequence[Action]) -> None:
-        config, version = case.seen.config_metadata, str(_version(case.seen.status))
+        config, status = case.seen.config_metadata, case.seen.status
         for action in actions:
             match action:
                 case EmitEvent(reason, message, pod, uid, once=once):
-                    if not once or case.memory.is_new(f"{reason} {uid or pod}", message):
+                    if not once or case.ledger.is_new(f"{reason} {uid or pod} {message}"):
                         line = None if reason == REPLACED else ""  # logged once it is
-                        report(self.events, case.key, action, config, version, line)
+                        report(self.events, case.key, action, config, version_of(status), line)
                 case Count(name, by, labels):
-                    counter = self.metrics.counters[name]
-                    (counter.labels(*labels) if labels else counter).inc(by)
-                case ReadLog(name, uid, _, purpose, of):
-                    known = self.store.log(case.key, name, uid, purpose)
+                    self.metrics.count(name, *labels, by=by)
+                case ReadLog(name, uid):
+                    seen = case.seen.pods.get(name)
+                    logs = seen.logs if seen is not None and seen.view.uid == uid else {}
+                    known = logs.get(action.purpose, UNREAD)
                     lines = known.lines if action.begin else None
-                    read = LogRead(of, self.cluster.now(), lines, known.until)
-                    self.store.observe_log(case.key, name, uid, purpose, read, changed=False)
+                    read = LogRead(action.of, self.cluster.now(), lines, known.until)
+                    self.store.observe_log(case.key, action, read, changed=False)
                     self.pool.submit(self._read_log, case.key, action, read)
 
     def _read_log(self, key: JobKey, action: ReadLog, read: LogRead) -> None:
@@ -208,56 +252,108 @@ class ActionExecutor(Struct, frozen=True):
             new = tuple(dict.fromkeys(lines))[-_MOST_LINES:] if action.begin else tuple(lines)
             read = structs.replace(read, lines=new, until=until)
         changed = not (read.failed or (action.begin and read.lines == known))
-        self.store.observe_log(key, action.name, action.uid, action.purpose, read, changed=changed)
+        self.store.observe_log(key, action, read, changed=changed)
 
-    def _send(self, verb: str, kind: str, request: Callable[[], Any]) -> Any:
+    # ---- requests ------------------------------------------------------------------------------
+
+    def _send_all(self, case: Case, actions: Sequence[Action]) -> list[Exception]:
+        """Send the requests of actions side by side; return what went wrong."""
+        ledger, problems = case.ledger, list[Exception]()
+        try:
+            compiled = self._compiled(case, actions)
+        except StoredJobError as error:
+            return [error]
+
+        def send(action: Action) -> None:
+            requests, changed = _requests(case, action), False
+            if ledger.holds(requests):
+                return  # another Pod of the role has just been refused
+            try:
+                changed = self._do(case, action, compiled)
+            except Exception as error:
+                problems.append(error)
+                if isinstance(error, ClusterError) and (error.over_quota or error.terminating):
+                    # Pods of a role request the same; another role's may need less.
+                    for of_role in requests[1:]:
+                        ledger.failed(of_role)
+            for request in requests[:1]:
+                if changed:
+                    ledger.succeeded(request)
+                else:
+                    longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
+                    ledger.failed(request, longest)
+
+        others = self.pool.map(send, actions[1:])
+        for action in actions[:1]:
+            send(action)
+        for _ in others:
+            pass  # only wait for it
+        return problems
+
+    def _do(self, case: Case, action: Action, compiled: Mapping[str, Object]) -> bool:
+        """Send the requests of an action; return whether they have changed anything."""
+        key = case.key
+        match action:
+            case WriteStatus() | WriteHosts():
+                self._write(case, action)
+            case RemoveJob():
+                self._remove_job(case)
+            case CreatePod(name, uid=uid):
+                deleted = bool(uid) and self._delete_pod(key, name, uid)
+                pod = case.seen.pods.get(name) if uid else None
+                if pod is not None and not pod.view.ended:
+                    return deleted  # it goes when its processes have: the next decision creates it
+                # A job that was changed meanwhile may no longer have it.
+                return name in compiled and self._create_pod(case, action, compiled[name])
+            case DeletePod(name, uid, _, force):
+                return self._delete_pod(key, name, uid, grace=0 if force else None)
+            case PatchPod(what, name, uid, value):
+                bodies: dict[str, dict[str, Any]] = {
+                    "touch": {"metadata": {"annotations": {TOUCHED: value}}},
+                    "notify": {"metadata": {"annotations": {NOTICE: value}}},
+                    "end": {"spec": {"activeDeadlineSeconds": 1}},
+                    "release": {"metadata": {"finalizers": None}},
+                }
+                body = bodies[what]
+                body["metadata"] = {**body.get("metadata", {}), "uid": uid}
+                try:
+                    live = self._patch("Pod", name, body, key[0])
+                except ClusterError as error:
+                    if error.conflict or error.not_found:
+                        return False  # that Pod is gone
+                    raise
+                self.store.observe("Pod", live, answer=True)
+        return True
+
+    def _send(
+        self, verb: str, kind: str, request: Callable[..., Any], *args: Any, **more: Any
+    ) -> Any:
         if not self.may_act():
             raise NotLeaderError
-        status = "none"
         try:
-            answer = request()
-            status = "ok"
+            answer = request(*args, **more)
         except ClusterError as error:
-            status = str(error.status or "none")
+            self.metrics.count("api_writes", verb, kind, str(error.status or "none"))
             raise
-        finally:
-            self.metrics.writes.labels(verb, kind, status).inc()
+        self.metrics.count("api_writes", verb, kind, "ok")
         return answer
 
-    def _create(self, value: Mapping[str, Any], *, dry_run: bool = False) -> Any:
+    def _create(self, value: Object, *, dry_run: bool = False) -> Any:
         # What was accepted from Git once must be accepted again, and nobody reads its warnings.
         how: Any = {"field_manager": WATCHER, "field_validation": "Ignore", "dry_run": dry_run}
-        return self._send("create", value["kind"], partial(self.cluster.create, value, **how))
+        return self._send("create", value["kind"], self.cluster.create, value, **how)
 
     def _patch(self, kind: str, name: str, change: Any, namespace: str) -> Any:
         what = self.cluster.resource("v1", kind), name, change, namespace
-        patch = partial(self.cluster.patch, *what, field_manager=WATCHER)
-        return self._send("patch", kind, patch)
-
-    def _delete(self, kind: str, delete: Callable[..., Any], *args: Any, **more: Any) -> Any:
-        return self._send("delete", kind, partial(delete, *args, **more))
-
-    def _attempt(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
-        held, changed = _requests(case, action)[0], False
-        try:
-            changed = request()
-        finally:
-            if changed:
-                case.memory.succeeded(held)
-            else:
-                longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
-                case.memory.failed(held, longest)
+        return self._send("patch", kind, self.cluster.patch, *what, field_manager=WATCHER)
 
     # ---- ConfigMaps and Secrets ----------------------------------------------------------------
 
     def create_secrets(self, case: Case) -> None:
-        """Create the job's key pair, once; if a Pod has started there is one."""
-        memory, job = case.memory, case.run.job
-        pair = case.run.uid, job.credentials.secret if job.credentials else ""
-        if job.credentials is None or job.run.suspended or memory.secrets == pair:
+        """Create the job's key pair, unless there is one already, or a Pod has started with it."""
+        if any(pod.view.phase != "Pending" for pod in case.seen.pods.values()):
             return
-        pending = all(pod.view.phase == "Pending" for pod in case.seen.pods.values())
-        for value in case.run.secrets() if pending else ():
+        for value in case.run.secrets():
             from etcompile.model.keypair import with_key_pair  # noqa: PLC0415 - cryptography
 
             secret = owned(value, case.seen.config)
@@ -270,12 +366,8 @@ class ActionExecutor(Struct, frozen=True):
             except ClusterError as error:
                 if not error.already_exists:
                     raise
-        memory.secrets = pair
 
-    def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> None:
-        self._attempt(case, action, partial(self._written, case, action))
-
-    def _written(self, case: Case, action: WriteStatus | WriteHosts) -> bool:
+    def _write(self, case: Case, action: WriteStatus | WriteHosts) -> None:
         """Write a ConfigMap that only watchers write, unless another one has meanwhile."""
         known = case.seen.status if isinstance(action, WriteStatus) else case.seen.hosts
         body = written(action, case.run, case.seen.config)
@@ -291,104 +383,59 @@ class ActionExecutor(Struct, frozen=True):
                 raise
             if known is None and error.already_exists:
                 # The watcher may list ConfigMaps, but not get one.
-                maps, field = self.cluster.resource(*_CONFIG_MAP), f"metadata.name={name}"
-                for value in self.cluster.list(maps, namespace, fields=field).items:
+                maps, fields = self.cluster.resource(*_CONFIG_MAP), f"metadata.name={name}"
+                for value in self.cluster.list(maps, namespace, fields=fields).items:
                     if (value["metadata"].get("labels") or {}).get(JOB_LABEL) != job:
                         message = f"the ConfigMap {name} does not have the label {JOB_LABEL}={job}"
                         hint = "add it, or delete the ConfigMap"
                         raise BlockedError("NameTaken", f"{message}: {hint}") from error
             # What is there now is on its way here: the stream shows every change.
             raise OutdatedError(name) from error
-        self.store.observe_map(live, answer=True)
-        return True
+        self.store.observe("ConfigMap", live, answer=True)
 
     # ---- Pods ----------------------------------------------------------------------------------
 
-    def _on_pods(self, case: Case, actions: Sequence[PodAction]) -> None:
-        if not actions:
-            return
-        compiled = _compiled(case, actions)
+    def _compiled(self, case: Case, actions: Sequence[Action]) -> Mapping[str, Object]:
+        """Return the Pods to create, by name."""
+        creations = {action.name: action for action in actions if isinstance(action, CreatePod)}
+        declared: dict[str, list[int | None]] = {}
+        pods: list[Object] = []
+        for action in creations.values():
+            if action.undeclared is None:
+                declared.setdefault(action.role, []).append(action.index)
+            else:
+                name, member = action.name, action.undeclared
+                # No tool knows it: it goes when the job goes.
+                undeclared = case.run.undeclared_pod(action.role, member, name)
+                pods.append(owned(undeclared, case.seen.config))
+        for role, indexes in declared.items():
+            pods += (pod for _, pod in case.run.pods(role, indexes, case.seen.tracking))
+        views = [seen.view for seen in case.seen.pods.values()] if pods else []
+        in_gang = not any(
+            v.phase == "Succeeded" and v.spec_hash == case.run.spec_hash for v in views
+        )
+        compiled = {}
+        for pod in pods:
+            metadata = pod["metadata"]
+            action = creations[metadata["name"]]
+            annotations = {**(metadata.get("annotations") or {}), **action.annotations}
+            value: Object = {**pod, "metadata": {**metadata, "annotations": annotations}}
+            if nodes := action.away_from:
+                elsewhere = away_from(value, nodes, git_managed=case.run.git_managed)
+                if elsewhere is None:
+                    message = (
+                        f"{action.name} may be scheduled to a node that failed before "
+                        f"({', '.join(nodes)}): its template sets a node affinity, and a tool that "
+                        "syncs Git would revert a change of it"
+                    )
+                    event = EmitEvent("NodeNotAvoided", message, warning=True)
+                    config = case.seen.config_metadata
+                    report(self.events, case.key, event, config, action.name)
+                value = elsewhere or value
+            compiled[action.name] = value if in_gang else outside_of_gang(value)
+        return compiled
 
-        def on_pod(action: PodAction) -> None:
-            """Carry out an action, unless another Pod of the role has just been refused."""
-            of_role = _requests(case, action)[1:]
-            if any(map(case.memory.holds, of_role)):
-                return
-            try:
-                self._attempt(case, action, partial(self._on_pod, case, action, compiled))
-            except ClusterError as error:
-                for request in of_role if error.over_quota or error.terminating else ():
-                    # Pods of a role request the same; another role's may need less.
-                    case.memory.failed(request)
-                raise
-
-        running = [self.pool.submit(on_pod, action) for action in actions[1:]]
-        problems: list[BaseException | None] = []
-        try:
-            on_pod(actions[0])
-        except Exception as error:
-            problems.append(error)
-        problems += [future.exception() for future in running]
-        for problem in filter(None, problems):
-            raise problem
-
-    def _on_pod(self, case: Case, action: PodAction, compiled: _Compiled) -> bool:
-        match action:
-            case CreatePod(name, uid=uid):
-                deleted = bool(uid) and self._delete_pod(case.key, name, uid)
-                pod = case.seen.pods.get(name) if uid else None
-                if pod is not None and not pod.view.ended:
-                    return deleted  # it goes when its processes have: the next decision creates it
-                return self._create_pod(case, action, compiled)
-            case DeletePod(name, uid, _, force):
-                return self._delete_pod(case.key, name, uid, grace=0 if force else None)
-            case PatchPod(what, name, uid, value):
-                bodies: dict[str, dict[str, Any]] = {
-                    "touch": {"metadata": {"annotations": {TOUCHED: value}}},
-                    "notify": {"metadata": {"annotations": {NOTICE: value}}},
-                    "end": {"spec": {"activeDeadlineSeconds": 1}},
-                    "release": {"metadata": {"finalizers": None}},
-                }
-                body = bodies[what]
-                body["metadata"] = {**body.get("metadata", {}), "uid": uid}
-        try:
-            live = self._patch("Pod", name, body, case.key[0])
-        except ClusterError as error:
-            if error.conflict:
-                raise OutdatedError(name) from error
-            if not error.not_found:
-                raise
-            return False  # that Pod is gone
-        self.store.observe_pod(live, answer=True)
-        return True
-
-    def _delete_pod(self, key: JobKey, name: str, uid: str, *, grace: int | None = None) -> bool:
-        pods = self.cluster.resource("v1", "Pod")
-        try:
-            there = self._delete(
-                "Pod", self.cluster.delete, pods, name, key[0], uid=uid, grace=grace
-            )
-        except ClusterError as error:
-            if not error.conflict:
-                raise
-            live = self._live_pod(key[0], name)
-            if live is not None and live["metadata"]["uid"] == uid:
-                raise OutdatedError(name) from error
-            return False  # another Pod has the name, or none: the one that was to go is gone
-        self.store.leaves(key, name, uid)
-        return bool(there)
-
-    def _live_pod(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        live = self.cluster.get(self.cluster.resource("v1", "Pod"), name, namespace)
-        if live is not None:
-            self.store.observe_pod(live, answer=True)
-        return live
-
-    def _create_pod(self, case: Case, action: CreatePod, compiled: _Compiled) -> bool:
-        value = compiled.get((action.role, action.index))
-        if value is None:
-            return False  # the job no longer has it
-        value = self._completed(case, action, value)
+    def _create_pod(self, case: Case, action: CreatePod, value: Object) -> bool:
         try:
             live = self._create(value)
         except ClusterError as error:
@@ -396,8 +443,8 @@ class ActionExecutor(Struct, frozen=True):
                 raise
             self._check_name(case, value)
             return False
-        self.store.observe_pod(live, answer=True)
-        self.metrics.replacements.labels(action.reason).inc()
+        self.store.observe("Pod", live, answer=True)
+        self.metrics.count("replacements", action.reason)
         before = action.lost or action.name
         # The last Pod of that name, and when it was seen to fail or to go.
         last, ended, took = None, "missing", ""
@@ -407,49 +454,38 @@ class ActionExecutor(Struct, frozen=True):
             last, lost = gone.pod, gone.at
         if last is not None:
             duration = max(0.0, self.cluster.now() - lost)
-            self.metrics.replacement_seconds.observe(duration)
+            self.metrics.seconds["replacement_seconds"].observe(duration)
             ended, took = how_it_ended(last, action.reason), f" in {duration:.1f} s"
         what = "recreated" if before == action.name else f"{action.name} created instead"
         say(logging.INFO, case.key, f"{ended}: {what}{took}", pod=before, reason=REPLACED)
         return True
 
-    def _completed(
-        self, case: Case, action: CreatePod, value: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        if action.annotations:
-            metadata = value["metadata"]
-            annotations = {**(metadata.get("annotations") or {}), **action.annotations}
-            value = {**value, "metadata": {**metadata, "annotations": annotations}}
-        if action.away_from:
-            elsewhere = away_from(value, action.away_from, git_managed=case.run.git_managed)
-            if elsewhere is None:
-                message = (
-                    f"{action.name} may be scheduled to a node that failed before "
-                    f"({', '.join(action.away_from)}): its template sets a node affinity, and a "
-                    "tool that syncs Git would revert a change of it"
-                )
-                event, config = EmitEvent("NodeNotAvoided", message, warning=True), case.seen
-                report(self.events, case.key, event, config.config_metadata, action.name)
-            value = elsewhere or value
-        views = [seen.view for seen in case.seen.pods.values()]
-        if any(v.phase == "Succeeded" and v.spec_hash == case.run.spec_hash for v in views):
-            return outside_of_gang(value)
-        return value
-
-    def _check_name(self, case: Case, value: Mapping[str, Any]) -> None:
+    def _check_name(self, case: Case, value: Object) -> None:
         """Check the Pod that has the name: one that is going, or one that somebody created."""
-        name = value["metadata"]["name"]
-        live = self._live_pod(case.key[0], name)
+        name, annotations = value["metadata"]["name"], value["metadata"]["annotations"]
+        live = self.cluster.get(self.cluster.resource("v1", "Pod"), name, case.key[0])
         if live is None:
-            raise OutdatedError(name)
-        spec_hash, label = value["metadata"]["annotations"][SPEC_HASH], f"{JOB_LABEL}={case.key[1]}"
+            return  # it has just gone
+        self.store.observe("Pod", live, answer=True)
         if is_going(live):
             return
-        if (live["metadata"].get("annotations") or {}).get(SPEC_HASH) != spec_hash:
+        if (live["metadata"].get("annotations") or {}).get(SPEC_HASH) != annotations[SPEC_HASH]:
             raise BlockedError("NameTaken", f"a Pod of another run or owner is named {name}")
         if (live["metadata"].get("labels") or {}).get(JOB_LABEL) != case.key[1]:
-            message = f"the Pod {name} no longer has the label {label}: add it again"
-            raise BlockedError("NameTaken", f"{message}, or delete the Pod")
+            label = f"the label {JOB_LABEL}={case.key[1]}"
+            message = f"the Pod {name} no longer has {label}: add it again, or delete the Pod"
+            raise BlockedError("NameTaken", message)
+
+    def _delete_pod(self, key: JobKey, name: str, uid: str, *, grace: int | None = None) -> bool:
+        pod = self.cluster.resource("v1", "Pod"), name, key[0]
+        try:
+            there = self._send("delete", "Pod", self.cluster.delete, *pod, uid=uid, grace=grace)
+        except ClusterError as error:
+            if not error.conflict:
+                raise
+            return False  # another Pod has the name: the one that was to go is gone
+        self.store.leaves(key, name, uid)
+        return bool(there)
 
     def take_back(self, key: JobKey, seen: SeenJob) -> None:
         """Delete the Pods that were just created for a job that somebody was deleting."""
@@ -471,40 +507,41 @@ class ActionExecutor(Struct, frozen=True):
 
     def _remove_job(self, case: Case) -> None:
         """Delete all objects of a job, its ConfigMap last, so that a failure can be resumed."""
-        config, job = case.seen.config, case.run.job.name
-        if config is not None and _is_protected(config.metadata):
-            problem = f"{config.name} has an annotation that forbids it"
-            raise BlockedError("NotRemoved", f"{_NOT_REMOVED}: {problem}")
+        config, job, problem = case.seen.config, case.run.job.name, ""
         others = {**case.run.objects()}
         maps = others.pop(_CONFIG_MAP)
         last = {config.name} if config else set()
         first = (maps | {status_name(job), hosts_name(job)}) - last
-        try:
-            for kind, names in [*sorted(others.items()), (_CONFIG_MAP, first), (_CONFIG_MAP, maps)]:
+        if config is not None and _is_protected(config.metadata):
+            problem = f"{config.name} has an annotation that forbids it"
+        steps = [*sorted(others.items()), (_CONFIG_MAP, first), (_CONFIG_MAP, maps)]
+        for kind, names in steps if not problem else ():
+            try:
                 self._remove(case.key, *kind, names)
-        except ClusterError as error:
-            if error.status == 403:
-                raise BlockedError("NotRemoved", f"{_NOT_REMOVED}: {error}") from error
-            raise
+            except ClusterError as error:
+                if error.status == 403:
+                    problem = str(error)
+                    break
+                if not error.not_found:  # the cluster has no such kind any more
+                    raise
+        if problem:
+            message = f"the rest of the job cannot be deleted: {problem}"
+            raise BlockedError("NotRemoved", message)
 
     def _remove(self, key: JobKey, version: str, kind: str, names: AbstractSet[str]) -> None:
-        try:
-            resource = self.cluster.resource(version, kind)
-        except ClusterError as error:
-            if error.not_found:
-                return  # the cluster has no such kind any more
-            raise
-        namespace, labels = key[0], f"{JOB_LABEL}={key[1]}"
+        resource, namespace = self.cluster.resource(version, kind), key[0]
+        labels = f"{JOB_LABEL}={key[1]}"
         if kind == "Secret":
             # The watcher may not read Secrets.
             for name in sorted(names):
-                self._delete(kind, self.cluster.delete_labelled, resource, name, labels, namespace)
+                delete = self.cluster.delete_labelled
+                self._send("delete", kind, delete, resource, name, labels, namespace)
             return
         listed = self.cluster.list(resource, namespace, labels=labels, metadata_only=True)
         for metadata in (value["metadata"] for value in listed.items):
             if metadata["name"] in names and not _is_protected(metadata):
-                where = resource, metadata["name"], namespace
-                self._delete(kind, self.cluster.delete, *where, uid=metadata["uid"])
+                name, uid = metadata["name"], metadata["uid"]
+                self._send("delete", kind, self.cluster.delete, resource, name, namespace, uid=uid)
 
 
 def _is_protected(metadata: Mapping[str, Any]) -> bool:
@@ -516,9 +553,9 @@ def _is_protected(metadata: Mapping[str, Any]) -> bool:
 def _requests(case: Case, action: Action) -> tuple[Request, ...]:
     match action:
         case WriteStatus():
-            return (("status", str(_version(case.seen.status))),)
+            return (("status", version_of(case.seen.status)),)
         case WriteHosts():
-            return (("hosts", str(_version(case.seen.hosts))),)
+            return (("hosts", version_of(case.seen.hosts)),)
         case CreatePod(name, role, uid=uid):
             of_role = () if uid else (("create", f"Pods of {role}"),)
             return (("create", name), *of_role)
@@ -529,24 +566,8 @@ def _requests(case: Case, action: Action) -> tuple[Request, ...]:
     return ()
 
 
-def _version(config_map: SeenMap | None) -> int:
-    return config_map.version if config_map is not None else 0
-
-
-def _compiled(case: Case, actions: Sequence[PodAction]) -> _Compiled:
-    declared: dict[str, list[int | None]] = {}
-    compiled: dict[tuple[str, int | None], Mapping[str, Any]] = {}
-    for action in actions:
-        if isinstance(action, CreatePod) and action.undeclared is not None:
-            pod = case.run.undeclared_pod(action.role, action.undeclared, action.name)
-            # No tool knows it: it goes when the job goes.
-            compiled[action.role, action.index] = owned(pod, case.seen.config)
-        elif isinstance(action, CreatePod):
-            declared.setdefault(action.role, []).append(action.index)
-    for role, indexes in declared.items():
-        pods = case.run.pods(role, indexes, case.seen.tracking)
-        compiled.update({(role, index): pod for index, pod in pods})
-    return compiled
+def version_of(config_map: SeenMap | None) -> str:
+    return str(config_map.version) if config_map is not None else "0"
 
 
 # The watcher's own ConfigMaps ------------------------------------------------------------------

@@ -6,7 +6,7 @@ twice. A `reason` is one word; an `index` is the number of a replica in its role
 with a single Pod.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -137,10 +137,3 @@ class Requeue(Struct, frozen=True):
 
 PodAction = CreatePod | DeletePod | PatchPod
 Action = PodAction | WriteStatus | WriteHosts | RemoveJob | ReadLog | EmitEvent | Count | Requeue
-
-
-class Decision(Struct, frozen=True):
-    """The run record as a rule has changed it, and actions to carry out once it is written."""
-
-    record: RunRecord
-    actions: Sequence[Action] = ()

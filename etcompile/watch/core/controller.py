@@ -24,14 +24,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 from prometheus_client.core import GaugeMetricFamily
 
 from etcompile.compiler.stored import StoredJobError
-from etcompile.compiler.stored_run import LARGEST_COPY, StoredRun
-from etcompile.k8s.objects import LiveObject
+from etcompile.compiler.stored_run import StoredRun
 from etcompile.k8s.pod_state import PodState
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.kubeapi.controller.backoff import backoff
@@ -41,27 +40,27 @@ from etcompile.kubeapi.controller.informer import Informer
 from etcompile.kubeapi.controller.lease import Lease
 from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.kubeapi.controller.work_queue import WorkQueue
-from etcompile.model.protocol import JOB_LABEL, STORED_JOB, WATCHER
+from etcompile.model.protocol import JOB_LABEL, WATCHER
 from etcompile.model.run_record import (
     ANOTHER_RUN,
     RUN,
     UNREADABLE,
-    VERSION,
     RunRecord,
     newer_version,
     read_record,
+    unreadable,
 )
 from etcompile.watch.core.act import (
     ActionExecutor,
     BlockedError,
     Case,
+    Ledger,
     NotLeaderError,
     OutdatedError,
 )
 from etcompile.watch.core.actions import EmitEvent, RemoveJob, Requeue
 from etcompile.watch.core.decide import decide
-from etcompile.watch.core.ledger import JobMemory, ReadRun
-from etcompile.watch.core.observe import REPLICAS, SeenJob, SeenMap, Store, bounded
+from etcompile.watch.core.observe import REPLICAS, SeenJob, SeenMap, Store
 from etcompile.watch.core.reports import Metrics, gauge, report, say
 from etcompile.watch.core.run import Listener
 from etcompile.watch.core.view import JobView, Timeouts, hosts_record
@@ -80,8 +79,7 @@ _FIRST_WAIT = 0.05
 _WHILE_TERMINATING = 60.0  # until something is created again in such a namespace
 _UNTIL_REMOVAL_IS_ALLOWED = 3600.0
 _TRIES = 5  # reconciliations that fail before `--once` gives a job up
-_ROUNDS = 8  # of one job in a row; then others have their turn
-_MOST_GONE = 100  # Pods that are remembered, besides as many as a job has replicas
+_ROUNDS = 8  # of acting in a row on one job that mean that something undoes what is done
 _PAGE = 100  # objects of a list's page: with more, their JSON would be most of the memory used
 _PAGES = {"ConfigMap": 20}  # whose objects may have a megabyte each
 _BUG = (
@@ -97,6 +95,45 @@ class Choices(Struct, frozen=True):
     threads: int = 6  # jobs that are reconciled side by side
     requests: int = 16  # about Pods of these, side by side
     timeouts: Timeouts = Timeouts()
+
+
+class ReadRun(Struct, frozen=True):
+    """What a version of a job's ConfigMap says, or of the copy beside the run record."""
+
+    version: str
+    run: StoredRun | None  # None if it cannot be read
+    problem: str = ""
+
+
+class JobMemory(Struct):
+    """What is remembered of a job that cannot be seen in the cluster.
+
+    All of it may be forgotten at any time; that costs a compilation or a line of the log. Only the
+    thread that reconciles the job uses it.
+    """
+
+    ledger: Ledger = field(default_factory=Ledger)
+    declared: ReadRun | None = None  # what its ConfigMap says
+    previous: ReadRun | None = None  # the run of its Pods, if the ConfigMap describes another one
+    status: SeenMap | None = None  # the `J-status` that was last read
+    record: RunRecord | None = None  # what that says
+    secrets: tuple[str, str] = ("", "")  # the ConfigMap's UID, and the Secret that has a key pair
+    requeue: float | None = None  # when the rules want to decide again, in seconds since 1970
+    # The ConfigMap's UID, and until when nothing is done about it: its namespace is being deleted.
+    # None if the job was removed, until its ConfigMap is seen to go.
+    paused: tuple[str, float | None] = ("", 0.0)
+    view: JobView | None = None  # of the last decision
+    failures: int = 0  # reconciliations that failed in a row
+    rounds: int = 0  # of acting in a row
+    reason: str = ""  # why the job is not supervised
+    since: float | None = None  # when that began; None if it was never supervised
+
+    def unsupervised(self, reason: str) -> bool:
+        """Note why the job is not supervised; return whether that reason is new."""
+        before, self.reason = self.reason, reason
+        if not before:
+            self.since = time.monotonic()
+        return before != reason
 
 
 class Watcher:
@@ -142,7 +179,7 @@ class Watcher:
             WATCHER,
             identity,
             may_act=self._may_act,
-            counted=lambda status: self.metrics.writes.labels("create", "Event", status).inc(),
+            counted=lambda status: self.metrics.count("api_writes", "create", "Event", status),
         )
         self._pool = ThreadPoolExecutor(choices.requests, thread_name_prefix="requests")
         self._executor = ActionExecutor(
@@ -155,17 +192,13 @@ class Watcher:
                 version,
                 kind,
                 namespace,
-                partial(_observe, changed),
+                partial(self._store.observe, kind),
                 partial(self._store.left, kind, namespace),
                 partial(self._restarted, kind),
                 labels=JOB_LABEL,
                 limit=_PAGES.get(kind, _PAGE),
             )
-            for version, kind, changed in (
-                ("v1", "ConfigMap", self._store.observe_map),
-                ("batch/v1", "Job", self._store.observe_batch),
-                ("v1", "Pod", self._store.observe_pod),
-            )
+            for version, kind in (("v1", "ConfigMap"), ("batch/v1", "Job"), ("v1", "Pod"))
             for namespace in choices.namespaces or (None,)
         ]
         self._threads: list[threading.Thread] = []
@@ -201,11 +234,13 @@ class Watcher:
             informer.list()
         self._synced()
         for key in sorted(self._store.known()):
-            for _ in range(_TRIES):
+            failures = 0
+            while failures < _TRIES:
                 again, outcome = self.reconcile(key)
-                if outcome != "again":
+                failures += outcome == "again"
+                if again is None or (outcome == "done" and again > self.now):
                     break
-                time.sleep(self._until(again or 0.0))
+                time.sleep(self._until(again))
         self._pool.shutdown()
         self._events.close()
         self._events.run()
@@ -216,11 +251,13 @@ class Watcher:
             _log.info("became leader")
             self._enqueue_all()
             return
-        leading, why = self._leading, "it was told to stop"
-        if leading is not None and not self._stop.is_set():
-            why = f"{leading.holder} leads" if leading.holder else "the Lease was renewed too late"
-            if leading.problem:
-                why = f"the Lease cannot be renewed: {leading.problem}"
+        leading, why = self._leading, "the Lease was renewed too late"
+        if leading is None or self._stop.is_set():
+            why = "it was told to stop"
+        elif leading.problem:
+            why = f"the Lease cannot be renewed: {leading.problem}"
+        elif leading.holder:
+            why = f"{leading.holder} leads"
         _log.warning("stopped leading: %s", why)
 
     def ready(self) -> Answer:
@@ -257,8 +294,8 @@ class Watcher:
             due: float | None = begun + _AFTER_A_BUG
             try:
                 again, outcome = self.reconcile(key)
-                self.metrics.reconciles.labels(outcome).inc()
-                self.metrics.reconcile_seconds.observe(time.monotonic() - begun)
+                self.metrics.count("reconciles", outcome)
+                self.metrics.seconds["reconcile_seconds"].observe(time.monotonic() - begun)
                 due = None if again is None else time.monotonic() + self._until(again)
             except Exception:
                 _log.exception("%s/%s: this is a bug", *key)
@@ -282,7 +319,8 @@ class Watcher:
                     return
         self._synced()
         while not self._stop.wait(_HEAL_AFTER):
-            if self._store.may_read_again():
+            if self._store.refused:
+                self._store.refused = False
                 for memory in [*self._memory.values()]:
                     if memory.declared is not None and memory.declared.problem:
                         memory.declared = None
@@ -297,7 +335,7 @@ class Watcher:
         self._enqueue_all()
 
     def _restarted(self, kind: str, error: ClusterError) -> bool:
-        self.metrics.restarts.labels(kind, "expired" if error.expired else "error").inc()
+        self.metrics.count("stream_restarts", kind, "expired" if error.expired else "error")
         # A missing right is reported once, and the watch goes on when it is there.
         if not (error.status == 403 and kind in self._forbidden):
             _log.warning("restarting the watch of %s: %s", kind, error)
@@ -320,7 +358,7 @@ class Watcher:
     # ---- one job -------------------------------------------------------------------------------
 
     def reconcile(self, key: JobKey) -> tuple[float | None, Result]:
-        """Reconcile a job until nothing is left to do.
+        """Reconcile a job.
 
         Returns:
             When to reconcile it again, in seconds since 1970, None if nothing calls for it; and
@@ -331,156 +369,168 @@ class Watcher:
         memory = self._memory.setdefault(key, JobMemory())
         try:
             again = self._settle(key, memory)
-        except NotLeaderError:
-            return None, "stopped"
-        except OutdatedError:
-            return self._later(memory), "again"
-        except BlockedError as error:
-            self._blocked(key, memory, error.reason, str(error))
-            removal = self.now + _UNTIL_REMOVAL_IS_ALLOWED
-            return removal if error.reason == "NotRemoved" else self._later(memory), "again"
-        except ClusterError as error:
-            if error.reason == "Interrupted" or self._stop.is_set():
-                return None, "stopped"
-            if error.terminating:
-                # Every Pod of it that goes is an event, and none of them can come back.
-                due, seen = self.now + _WHILE_TERMINATING, self._store.job(key)
-                memory.paused = seen.config_metadata.get("uid", "") if seen else "", due
-                say(logging.INFO, key, "its namespace is being deleted: nothing is created in it")
-                return due, "stopped"
-            # Did the API server say no, rather than nothing or later?
-            if error.status is not None and 400 <= error.status < 500 and error.status != 429:
-                self._blocked(key, memory, "Refused", str(error))
-            else:
-                say(logging.WARNING, key, str(error))
-            return max(self._later(memory), self.now + (error.retry_after or 0)), "again"
         except Exception as error:
-            known = isinstance(error, StoredJobError)  # it could be read, but no Pods made of it
-            _log.exception("%s/%s: %s", *key, error if known else "this is a bug")
-            reason, message = (UNREADABLE, f"cannot be read: {error}") if known else _BUG
-            self._blocked(key, memory, reason, message)
-            return self.now + _AFTER_A_BUG, "again"
-        if not memory.is_refused:
-            memory.failures = 0
+            return self._failed(key, memory, error)
+        wait = memory.ledger.wait
+        if wait is None:
+            memory.failures = 0 if memory.rounds == 0 else memory.failures
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
-        wait = self.now + (memory.wait() or 0.1)  # none if its time is over by now
-        return wait if again is None else min(again, wait), "again"
+        return min(again or float("inf"), self.now + wait), "again"
 
-    def _settle(self, key: JobKey, memory: JobMemory) -> float | None:
-        """Decide and act until nothing more is decided; return when to decide again."""
-        for _ in range(_ROUNDS):
-            seen = self._store.job(key)
-            if seen is None or seen.config is None:
-                if self._memory.pop(key, memory).since is not None:
-                    say(logging.INFO, key, "no longer supervised: its ConfigMap is gone")
-                if seen is not None:
-                    self._executor.take_back(key, seen)
-                return None
-            declared, status = self._declared(key, memory, seen), seen.status
-            # A record may be of thousands of replicas, and mostly was read before.
-            record = memory.view.record if memory.view and memory.status is status else None
-            if record is None and status is not None and (declared.run or declared.problem):
-                record = read_record(status.data)
-            previous = self._previous(key, memory, seen, declared, record)
-            run = (previous.run if previous is not None else None) or declared.run
-            if run is None:
-                memory.view = None
-                memory.retain()
-                memory.unsupervised(UNREADABLE)
-                return None
-            if status is not None and not self._reads_record(key, memory, status, record):
-                memory.unsupervised("NewerRecord")
-                return None
-            uid, until = memory.paused
-            if uid == run.uid and (until is None or self.now < until):
-                return until
-            most = _MOST_GONE + sum(len(role.members) for role in run.job.roles)
-            if len(seen.gone) > most:
-                self._store.forget_gone(key, most)
-            case = Case(key, run, seen, record, memory)
-            self._executor.create_secrets(case)
-            memory.view, memory.status = self._view(case, declared), status
-            actions = decide(memory.view, self.now, self._listeners)
-            _log.debug("%s/%s: %s", *key, actions)
-            times = [action.at for action in actions if isinstance(action, Requeue)]
-            memory.requeue = again = min(times, default=None)
-            acted = self._executor.act(case, actions)
-            if any(isinstance(action, RemoveJob) for action in actions):
-                memory.paused = run.uid, None
-            if acted:
-                continue
-            if previous is not None and previous.run is None:
-                memory.unsupervised(ANOTHER_RUN)  # nobody can read any more what that was
-            elif not memory.is_refused and (lost := memory.supervised()) is not None:
-                first = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
-                message = f"supervised again after {lost:.1f} s" if lost else first
-                say(logging.INFO, key, message, reason="Supervised")
-            return again
-        # There was always more to do: others have their turn.
-        raise OutdatedError
-
-    def _later(self, memory: JobMemory) -> float:
+    def _failed(
+        self, key: JobKey, memory: JobMemory, error: Exception
+    ) -> tuple[float | None, Result]:
+        """Report what went wrong; return when to reconcile the job again."""
+        if isinstance(error, NotLeaderError):
+            return None, "stopped"
+        match error:
+            case OutdatedError():
+                pass
+            case BlockedError(reason=reason):
+                self._blocked(key, memory, reason, str(error))
+                if reason == "NotRemoved":
+                    return self.now + _UNTIL_REMOVAL_IS_ALLOWED, "again"
+            case ClusterError():
+                if error.reason == "Interrupted" or self._stop.is_set():
+                    return None, "stopped"
+                if error.terminating:
+                    # Every Pod of it that goes is an event, and none of them can come back.
+                    due, seen = self.now + _WHILE_TERMINATING, self._store.job(key)
+                    memory.paused = seen.config_metadata.get("uid", "") if seen else "", due
+                    message = "its namespace is being deleted: nothing is created in it"
+                    say(logging.INFO, key, message)
+                    return due, "stopped"
+                # Did the API server say no, rather than nothing or later?
+                if error.status is not None and 400 <= error.status < 500 and error.status != 429:
+                    self._blocked(key, memory, "Refused", str(error))
+                else:
+                    say(logging.WARNING, key, str(error))
+            case _:
+                known = isinstance(error, StoredJobError)  # it was read, but no Pods made of it
+                why = error if known else "this is a bug"
+                _log.error("%s/%s: %s", *key, why, exc_info=error)
+                reason, message = (UNREADABLE, f"cannot be read: {error}") if known else _BUG
+                self._blocked(key, memory, reason, message)
+                return self.now + _AFTER_A_BUG, "again"
         memory.failures += 1
         wait = backoff(memory.failures)
         if memory.requeue is not None:
             # What the rules wait for does not wait for what has failed.
             wait = max(min(wait, memory.requeue - self.now), _FIRST_WAIT)
             memory.requeue = None
-        return self.now + wait
+        if isinstance(error, ClusterError):
+            wait = max(wait, error.retry_after or 0.0)
+        return self.now + wait, "again"
 
-    def _declared(self, key: JobKey, memory: JobMemory, seen: SeenJob) -> ReadRun:
-        config, maps = seen.config, seen.maps.values()
-        problem = next(
-            (f"{seen_map.name}: {seen_map.problem}" for seen_map in maps if seen_map.problem), ""
-        )
-        known, version = memory.declared, f"{config.version if config else 0} {problem}"
+    def _settle(self, key: JobKey, memory: JobMemory) -> float | None:
+        """Decide on a job and act; return when to decide again: at once, if anything was done."""
+        seen = self._store.job(key)
+        if seen is None or seen.config is None:
+            if self._memory.pop(key, memory).since is not None:
+                say(logging.INFO, key, "no longer supervised: its ConfigMap is gone")
+            if seen is not None:
+                self._executor.take_back(key, seen)
+            return None
+        declared, status = self._declared(key, memory, seen, seen.config), seen.status
+        if memory.status is not status:
+            # It may be of thousands of replicas, and mostly was read before.
+            memory.status = status
+            memory.record = read_record(status.data) if status is not None else None
+            if status is not None and (message := unreadable(status.data)):
+                event = EmitEvent("UnreadableRecord", message, warning=True)
+                version, line = str(status.version), f"ConfigMap {status.name}: {message}"
+                report(self._events, key, event, status.metadata, version, line)
+        previous = self._previous(key, memory, seen, declared)
+        run = (previous or declared).run or declared.run
+        if run is None:
+            memory.view = None
+            memory.ledger.retain()
+            memory.unsupervised(UNREADABLE)
+            return None
+        if status is not None and newer_version(status.data) is not None:
+            memory.unsupervised("NewerRecord")
+            return None
+        uid, until = memory.paused
+        if uid == run.uid and (until is None or self.now < until):
+            return until
+        case = Case(key, run, seen, memory.ledger)
+        credentials = run.job.credentials
+        pair = run.uid, credentials.secret if credentials else ""
+        if credentials is not None and not run.job.run.suspended and memory.secrets != pair:
+            self._executor.create_secrets(case)
+            memory.secrets = pair
+        memory.view = self._view(case, memory.record, declared)
+        actions = decide(memory.view, self.now, self._listeners)
+        _log.debug("%s/%s: %s", *key, actions)
+        times = [action.at for action in actions if isinstance(action, Requeue)]
+        memory.requeue = again = min(times, default=None)
+        acted = self._executor.act(case, actions)
+        if any(isinstance(action, RemoveJob) for action in actions):
+            memory.paused = run.uid, None
+        if acted:
+            memory.rounds += 1
+            if memory.rounds % _ROUNDS == 0:
+                raise OutdatedError  # there is always more to do
+            return self.now
+        memory.rounds = 0
+        if previous is not None and previous.run is None:
+            memory.unsupervised(ANOTHER_RUN)  # nobody can read any more what that was
+        elif memory.ledger.wait is None and (memory.reason or memory.since is None):
+            message = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
+            if memory.reason and memory.since is not None:
+                message = f"supervised again after {time.monotonic() - memory.since:.1f} s"
+                memory.ledger.resolved()
+            memory.reason, memory.since = "", time.monotonic()
+            say(logging.INFO, key, message, reason="Supervised")
+        return again
+
+    def _declared(self, key: JobKey, memory: JobMemory, seen: SeenJob, config: SeenMap) -> ReadRun:
+        maps = seen.maps.values()
+        problem = next((f"{one.name}: {one.problem}" for one in maps if one.problem), "")
+        known, version = memory.declared, f"{config.version} {problem}"
         if known is not None and known.version == version:
             return known
         run = None
         try:
-            if problem or config is None:
+            if problem:
                 raise StoredJobError(problem)
             with self._reading:
                 run = StoredRun(config.value, REPLICAS)
-            replicas = sum(len(role.members) for role in run.job.roles)
-            if not self._store.counts_replicas(key, replicas):
+            if not self._store.counts_replicas(key, _replicas(run)):
                 many = f"more than {REPLICAS} replicas"
                 raise StoredJobError(f"the jobs of its namespace have {many}")
         except StoredJobError as error:
             run, problem = None, str(error)
             event = EmitEvent(UNREADABLE, f"cannot be read: {error}", warning=True)
-            report(self._events, key, event, seen.config_metadata, line=f"not supervised: {error}")
+            report(self._events, key, event, config.metadata, line=f"not supervised: {error}")
         memory.declared = read = ReadRun(version, run, problem)
         return read
 
     def _previous(
-        self,
-        key: JobKey,
-        memory: JobMemory,
-        seen: SeenJob,
-        declared: ReadRun,
-        record: RunRecord | None,
+        self, key: JobKey, memory: JobMemory, seen: SeenJob, declared: ReadRun
     ) -> ReadRun | None:
         """Read the run that is supervised instead of the declared one; None if that is."""
-        run, config, status = declared.run, seen.config, seen.status
+        run, config, status, record = declared.run, seen.config, seen.status, memory.record
         known, memory.previous = memory.previous, None
         if config is None or config.problem or status is None or record is None:
             return None
-        pods = [pod.view for pod in seen.pods.values()]
-        if run is not None and (
-            record.run == run.spec_hash or any(pod.spec_hash == run.spec_hash for pod in pods)
-        ):
+        if run is not None and record.run == run.spec_hash:
             return None
-        pods_of_run = [pod for pod in pods if pod.spec_hash == record.run]
-        if not pods_of_run or (
-            all(pod.deleting for pod in pods_of_run) and record.phase != "Restarting"
-        ):
+        pods = [pod.view for pod in seen.pods.values()]
+        of_record = [pod for pod in pods if pod.spec_hash == record.run]
+        is_left = all(pod.deleting for pod in of_record) and record.phase != "Restarting"
+        if not of_record or is_left or (run and any(p.spec_hash == run.spec_hash for p in pods)):
             return None
         version = f"{config.version} {status.data.get(RUN, '')}"
         if known is None or known.version != version:
             try:
-                known = ReadRun(version, self._copy(config, status, record.run))
+                named = f"metadata.name={status.name}"  # the watcher may list, but not get
+                maps = self._cluster.resource("v1", "ConfigMap")
+                copies = self._cluster.list(maps, key[0], fields=named).items
+                text = next(((copy.get("data") or {}).get(RUN) for copy in copies), None)
+                copied = StoredRun.copied(config.value, text, record.run, REPLICAS)
+                known = ReadRun(version, copied)
             except StoredJobError as error:
                 known = ReadRun(version, None)
                 describes = f"describes run {run.spec_hash}" if run else "cannot be read"
@@ -489,43 +539,11 @@ class Watcher:
                     f"watcher can no longer manage: {error}"
                 )
                 event = EmitEvent(ANOTHER_RUN if run else UNREADABLE, message, warning=True)
-                report(self._events, key, event, seen.config_metadata, version)
+                report(self._events, key, event, config.metadata, version)
         memory.previous = known
         return known
 
-    def _copy(self, config: SeenMap, status: SeenMap, spec_hash: str) -> StoredRun:
-        """Read the copy beside the run record; StoredJobError if it is not of that run."""
-        maps = self._cluster.resource("v1", "ConfigMap")
-        field, namespace = f"metadata.name={status.name}", status.metadata["namespace"]
-        copies = self._cluster.list(maps, namespace, fields=field).items
-        text: Any = next(((copy.get("data") or {}).get(RUN) for copy in copies), None)
-        if RUN not in status.data or not isinstance(text, str) or len(text) > LARGEST_COPY:
-            raise StoredJobError("there is no copy of it")
-        run = StoredRun({**config.value, "data": {STORED_JOB: text}}, REPLICAS)
-        if run.spec_hash != spec_hash:
-            raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
-        return run
-
-    def _reads_record(
-        self, key: JobKey, memory: JobMemory, status: SeenMap, record: RunRecord | None
-    ) -> bool:
-        """Report a record that cannot be read; return False if a newer watcher can read it."""
-        version, message = newer_version(status.data), ""
-        if version is not None:
-            message = (
-                f"the run record has version {version}, but this watcher reads versions up to "
-                f"{VERSION}: it does not supervise the job and leaves the record as it is; run "
-                "the newer watcher, or delete this ConfigMap to start a new run"
-            )
-        elif record is None and status.data.get("record"):
-            message = "the run record cannot be read: the history of the run is lost"
-        if message and memory.is_new("record", str(status.version)):
-            event = EmitEvent("UnreadableRecord", message, warning=True)
-            line = f"ConfigMap {status.name}: {message}"
-            report(self._events, key, event, status.metadata, str(status.version), line)
-        return version is None
-
-    def _view(self, case: Case, declared: ReadRun) -> JobView:
+    def _view(self, case: Case, record: RunRecord | None, declared: ReadRun) -> JobView:
         seen, run = case.seen, case.run
         jobs = frozenset(batch_job.view.uid for batch_job in seen.batch.values())
         roles = {role.name: role for role in run.job.roles}
@@ -555,7 +573,7 @@ class Watcher:
                 # Deleting a job and applying it again creates its Pods again, too.
                 if gone.pod.created >= run.created
             },
-            record=case.record,
+            record=record,
             hosts=hosts_record(seen.hosts.data, seen.hosts.metadata) if seen.hosts else None,
             batch=known.view if known else None,
             git_managed=run.git_managed,
@@ -574,15 +592,15 @@ class Watcher:
     def _blocked(self, key: JobKey, memory: JobMemory, reason: str, message: str) -> None:
         """Report what prevents the watcher from supervising a job, each problem once."""
         line, seen = f"not supervised: {message}", self._store.job(key)
-        is_new = memory.unsupervised(reason)
+        is_new_reason = memory.unsupervised(reason)
         # Another number is no other refusal: replicas and quotas have many.
         text = re.sub(r"[0-9]+", "#", message) if reason == "Refused" else message
-        if memory.is_new("failure", f"{reason} {text}"):
+        if memory.ledger.is_new(f"{reason} {text}"):
             config = seen.config_metadata if seen is not None else {}
             report(self._events, key, EmitEvent(reason, message, warning=True), config, line=line)
-        elif is_new:
+        elif is_new_reason:
             say(logging.WARNING, key, line, reason=reason)
 
 
-def _observe(observe: Callable[..., None], value: LiveObject, gone: bool) -> None:  # noqa: FBT001
-    observe(bounded(value), gone=gone)
+def _replicas(run: StoredRun) -> int:
+    return sum(len(role.members) for role in run.job.roles)

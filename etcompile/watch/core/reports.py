@@ -1,6 +1,5 @@
 """Lines of the watcher's log, the Events that go with them, and metrics for Prometheus."""
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -18,39 +17,23 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from etcompile.diagnostics.redaction import shown
-from etcompile.k8s.objects import timestamp
 from etcompile.kubeapi.controller.events import About, EventRecorder
 from etcompile.kubeapi.controller.work_queue import Key
 from etcompile.watch.core.actions import EmitEvent
 
 _log = logging.getLogger("etcompile.watch")
 _LONGEST_MESSAGE = 1000  # the API server refuses more than 1024 bytes
-TEXT = "%(asctime)s %(levelname)s %(message)s"
-"""The form of a line of the log for people."""
 
 
 def say(level: int, key: Key, message: str, *, pod: str = "", reason: str = "") -> None:
-    """Log what has happened to a job, or to a Pod: `training/hello-worker-1: failed (…): …`."""
+    """Log what has happened to a job, or to a Pod: `training/hello-worker-1: failed (…): …`.
+
+    The facts are in the record's `fields`, too, for a log of JSON objects.
+    """
     message = " ".join(message.split())
     fields = {"namespace": key[0], "job": key[1], "pod": pod, "reason": reason, "message": message}
     known = {"fields": {name: value for name, value in fields.items() if value}}
     _log.log(level, "%s/%s: %s", key[0], pod or key[1], message, extra=known)
-
-
-class JsonFormatter(logging.Formatter):
-    """A JSON object a line: `time`, `level`, `message`, and what `say` knows."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Format a line."""
-        line = {
-            "time": timestamp(record.created),
-            "level": record.levelname,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line)
 
 
 def report(
@@ -83,10 +66,26 @@ _SECONDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60
 _NAMESPACE = "etcompile_watch"
 Counted = tuple[str, tuple[str, ...], Sequence[str]]
 """A counter of a listener: its words, the name of its label, and the values that it has."""
+_COUNTERS = {
+    "replacements": ("Pods that were replaced, by reason.", "reason"),
+    "stream_restarts": (
+        "Watches that were restarted, by kind and reason: expired or error.",
+        *("kind", "reason"),
+    ),
+    "api_writes": (
+        "Writes, by verb, kind and the status of the answer; `none` for no answer.",
+        *("verb", "kind", "status"),
+    ),
+    "reconciles": ("Reconciliations of jobs, by result: done, again or stopped.", "outcome"),
+}
+_HISTOGRAMS = {
+    "replacement_seconds": "Time from seeing a Pod fail or disappear to creating its replacement.",
+    "reconcile_seconds": "Duration of the reconciliation of a job, including its writes.",
+}
 
 
 class Metrics:
-    """The metrics of one watcher; safe to share between threads.
+    """The metrics of one watcher, by name; safe to share between threads.
 
     Names and labels are a contract with dashboards; docs/watcher.md lists them.
     """
@@ -95,25 +94,23 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=True)
         ProcessCollector(registry=self.registry)
         of: Any = {"namespace": _NAMESPACE, "registry": self.registry}
-        words = "Pods that were replaced, by reason."
-        self.replacements = Counter("replacements", words, ["reason"], **of)
-        words = "Time from seeing a Pod fail or disappear to creating its replacement."
-        self.replacement_seconds = Histogram("replacement_seconds", words, buckets=_SECONDS, **of)
-        words = "Watches that were restarted, by kind and reason: expired or error."
-        self.restarts = Counter("stream_restarts", words, ["kind", "reason"], **of)
-        words = "Writes, by verb, kind and the status of the answer; `none` for no answer."
-        self.writes = Counter("api_writes", words, ["verb", "kind", "status"], **of)
-        words = "Reconciliations of jobs, by result: done, again or stopped."
-        self.reconciles = Counter("reconciles", words, ["outcome"], **of)
-        words = "Duration of the reconciliation of a job, including its writes."
-        self.reconcile_seconds = Histogram("reconcile_seconds", words, buckets=_SECONDS, **of)
         self.leads = Gauge("leader", "1 while this watcher is the leader.", **of)
-        self.counters = {}
+        self.seconds = {
+            name: Histogram(name, words, buckets=_SECONDS, **of)
+            for name, words in _HISTOGRAMS.items()
+        }
+        self.counters = {
+            name: Counter(name, words, labels, **of) for name, (words, *labels) in _COUNTERS.items()
+        }
         for name, (words, labels, values) in (counters or {}).items():
             counter = self.counters[name] = Counter(name, words, labels, **of)
             for value in values:
                 # What Prometheus has not seen at 0 does not count as an increase.
                 counter.labels(value)
+
+    def count(self, name: str, *labels: str, by: int = 1) -> None:
+        counter = self.counters[name]
+        (counter.labels(*labels) if labels else counter).inc(by)
 
     def computed(self, gauges: Callable[[], Iterable[GaugeMetricFamily]]) -> None:
         self.registry.register(_Computed(gauges))

@@ -11,11 +11,10 @@ import pytest
 
 from etcompile.kubeapi import ClusterError
 from etcompile.model.supervision import UNSUPERVISED, epoch_line
-from etcompile.watch.core.act import ActionExecutor, Case
+from etcompile.watch.core.act import ActionExecutor, Case, Ledger
 from etcompile.watch.core.actions import EmitEvent, ReadLog
-from etcompile.watch.core.ledger import JobMemory
 from etcompile.watch.core.observe import SeenJob, Store
-from etcompile.watch.core.view import LogRead
+from etcompile.watch.core.view import UNREAD, LogRead
 from watch.rules.supervised import FIRST, begins, failed, pytorch_job
 from world import World
 
@@ -65,7 +64,7 @@ def logs() -> Logs:
 @pytest.fixture
 def store() -> Store:
     store = Store(lambda key: None)
-    store.observe_pod(POD)
+    store.observe("Pod", POD)
     return store
 
 
@@ -86,16 +85,16 @@ def read(logs: Logs, store: Store, events: Any) -> Any:
     background: Any = AtOnce()
     stub: Any = SimpleNamespace()
     executor = ActionExecutor(logs, store, lambda: True, stub, events, background)
-    memory = JobMemory()
+    ledger = Ledger()
 
     def read_again() -> LogRead:
         begin, since = ("etcompile: epoch ", UNSUPERVISED), known().until
         action = ReadLog("mnist-master-0", "u", "main", "epochs", since=since, begin=begin)
-        executor.act(Case(KEY, stub, SeenJob(), None, memory), [action])
+        executor.act(Case(KEY, stub, store.job(KEY), ledger), [action])
         return known()
 
     def known() -> LogRead:
-        return store.log(KEY, "mnist-master-0", "u", "epochs")
+        return store.job(KEY).pods["mnist-master-0"].logs.get("epochs", UNREAD)
 
     return read_again
 
@@ -151,7 +150,7 @@ def test_command_without_a_supervisor_is_reported(logs: Logs, read: Any) -> None
 def test_event_is_reported_once(logs: Logs, store: Store, events: Any) -> None:
     stub: Any = SimpleNamespace()
     executor = ActionExecutor(logs, store, lambda: True, stub, events, AtOnce())
-    case = Case(KEY, stub, SeenJob(), None, JobMemory())
+    case = Case(KEY, stub, SeenJob(), Ledger())
     for _ in range(2):
         executor.act(case, [EmitEvent("Unsupervised", "x", FIRST, "u", once=True)])
     assert len(events.emitted) == 1

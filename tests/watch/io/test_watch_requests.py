@@ -10,7 +10,6 @@ from watched import eventually, maps, pods, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import ClusterError
-from etcompile.watch.core.controller import Watcher
 
 SECONDS = 4.0
 """For how long requests are counted. A loop without a back-off sends hundreds."""
@@ -221,9 +220,9 @@ def quota(place, pods: int) -> None:
 @pytest.fixture
 def patient(monkeypatch) -> None:
     """Watchers that try again only when they are told to."""
-    monkeypatch.setattr("etcompile.watch.core.ledger.backoff", lambda _: 600.0)
+    monkeypatch.setattr("etcompile.watch.core.act.backoff", lambda _: 600.0)
     monkeypatch.setattr("etcompile.watch.core.act.LONGEST", 600.0)
-    monkeypatch.setattr(Watcher, "_later", lambda *_: time.time() + 600)
+    monkeypatch.setattr("etcompile.watch.core.controller.backoff", lambda _: 600.0)
 
 
 @pytest.mark.usefixtures("patient")

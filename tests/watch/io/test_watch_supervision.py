@@ -7,9 +7,10 @@ import pytest
 from msgspec import structs
 from watched import QUICK, eventually, training_job
 
+from etcompile.cli.watch import JsonFormatter
 from etcompile.model.protocol import SPEC_HASH
-from etcompile.watch.core.ledger import JobMemory
-from etcompile.watch.core.reports import JsonFormatter, say
+from etcompile.watch.core.act import Ledger
+from etcompile.watch.core.reports import say
 
 UNSUPERVISED = "etcompile_watch_unsupervised"
 
@@ -86,26 +87,24 @@ def test_log_as_json_has_a_field_for_each_fact(caplog):
 
 def test_ledger_reports_each_fact_once_and_forgets_what_is_resolved():
     now = [0.0]
-    ledger = JobMemory(clock=lambda: now[0])
-    assert ledger.is_new("failure", "a")
-    assert ledger.is_new("failure", "b")
-    assert not ledger.is_new("failure", "a")
+    ledger = Ledger(clock=lambda: now[0])
+    assert ledger.is_new("a")
+    assert ledger.is_new("b")
+    assert not ledger.is_new("a")
     for number in range(10_000):
-        ledger.is_new("stranger", str(number))
-    assert ledger.is_new("stranger", "0")  # too many to remember each
-    assert ledger.supervised() == 0.0
-    assert ledger.supervised() is None
-    assert ledger.unsupervised("NameTaken")
-    now[0] = 5.0
-    assert not ledger.unsupervised("NameTaken")
-    assert ledger.unsupervised("Refused")
-    assert ledger.supervised() == 5.0
-    ledger.failed(("create", "bert-worker-0"))
+        ledger.is_new(str(number))
+    assert ledger.is_new("0")  # too many to remember each
+    ledger.resolved()
+    assert ledger.is_new("9999")
+    assert ledger.wait is None
+    request = "create", "bert-worker-0"
+    ledger.failed(request)
+    assert ledger.holds([request])
     now[0] = 100.0
-    assert ledger.wait() is None, "it may be sent again"
-    assert ledger.is_refused, "and nobody has accepted it yet"
-    ledger.succeeded(("create", "bert-worker-0"))
-    assert not ledger.is_refused
+    assert not ledger.holds([request]), "it may be sent again"
+    assert ledger.wait is not None, "and nobody has accepted it yet"
+    ledger.succeeded(request)
+    assert ledger.wait is None
 
 
 # Its ConfigMaps ----------------------------------------------------------------------------------

@@ -37,75 +37,75 @@ def view(seen: Store):
 
 
 def test_older_event_does_not_undo_a_newer_answer(seen):
-    seen.observe_pod(pod(5, "a", "Failed"))
-    seen.observe_pod(pod(9, "b", "Pending"), answer=True)  # its replacement is created
-    seen.observe_pod(pod(7, "a", "Failed"))
-    seen.observe_pod(pod(8, "a", "Failed"), gone=True)
+    seen.observe("Pod", pod(5, "a", "Failed"))
+    seen.observe("Pod", pod(9, "b", "Pending"), answer=True)  # its replacement is created
+    seen.observe("Pod", pod(7, "a", "Failed"))
+    seen.observe("Pod", pod(8, "a", "Failed"), gone=True)
     assert (view(seen).uid, view(seen).phase) == ("b", "Pending")
 
 
 def test_late_answer_does_not_bring_back_what_has_vanished(seen):
-    seen.observe_map(config_map(1))
-    seen.observe_map(config_map(2, "bert-etcompile-hosts", hostfile="a\n"))
-    seen.observe_pod(pod(5))
-    seen.observe_pod(pod(6), gone=True)
-    seen.observe_pod(pod(5, deletionTimestamp="2026-01-01T00:00:00Z"), answer=True)
+    seen.observe("ConfigMap", config_map(1))
+    seen.observe("ConfigMap", config_map(2, "bert-etcompile-hosts", hostfile="a\n"))
+    seen.observe("Pod", pod(5))
+    seen.observe("Pod", pod(6), gone=True)
+    seen.observe("Pod", pod(5, deletionTimestamp="2026-01-01T00:00:00Z"), answer=True)
     assert seen.job(KEY).pods == {}
-    seen.observe_map(config_map(7, "bert-etcompile-hosts"), gone=True)
-    seen.observe_map(config_map(4, "bert-etcompile-hosts", hostfile="b\n"), answer=True)
+    seen.observe("ConfigMap", config_map(7, "bert-etcompile-hosts"), gone=True)
+    seen.observe("ConfigMap", config_map(4, "bert-etcompile-hosts", hostfile="b\n"), answer=True)
     assert seen.job(KEY).hosts is None
 
 
 def test_late_answer_does_not_bring_back_what_a_list_did_not_have(seen):
-    seen.observe_map(config_map(1))
-    seen.observe_pod(pod(5))
+    seen.observe("ConfigMap", config_map(1))
+    seen.observe("Pod", pod(5))
     for place in ("ml", None):
         seen.left("Pod", place, set(), 10)
-        seen.observe_pod(pod(9, "b"), answer=True)
+        seen.observe("Pod", pod(9, "b"), answer=True)
         assert seen.job(KEY).pods == {}
-    seen.observe_pod(pod(11, "b"), answer=True)
+    seen.observe("Pod", pod(11, "b"), answer=True)
     assert view(seen).uid == "b"
 
 
 def test_pod_of_no_job_is_not_stored(seen):
     stranger = pod(5)
     del stranger["metadata"]["labels"]
-    seen.observe_pod(stranger, answer=True)
+    seen.observe("Pod", stranger, answer=True)
     assert seen.known() == []
 
 
 def test_pod_whose_deletion_was_requested_stays_deleting_until_it_is_gone(seen):
-    seen.observe_pod(pod(5))
+    seen.observe("Pod", pod(5))
     seen.leaves(KEY, "bert-worker-0", "a")
-    seen.observe_pod(pod(6))  # on its way since before
+    seen.observe("Pod", pod(6))  # on its way since before
     assert view(seen).deleting
-    seen.observe_pod(pod(8, "b"))
+    seen.observe("Pod", pod(8, "b"))
     assert not view(seen).deleting
 
 
 def test_vanished_pod_is_remembered_until_another_has_its_name(seen):
-    seen.observe_pod(pod(5))
+    seen.observe("Pod", pod(5))
     gone = pod(6, phase="Failed", deletionTimestamp="2026-01-01T00:00:00Z")
-    seen.observe_pod(gone, gone=True)
+    seen.observe("Pod", gone, gone=True)
     assert seen.job(KEY) is None  # nothing else is known of it
-    seen.observe_map(config_map(1))
-    seen.observe_pod(pod(7, "b"))
-    seen.observe_pod(pod(8, "b"), gone=True)
+    seen.observe("ConfigMap", config_map(1))
+    seen.observe("Pod", pod(7, "b"))
+    seen.observe("Pod", pod(8, "b"), gone=True)
     assert seen.job(KEY).gone["bert-worker-0"].pod.uid == "b"
     assert seen.job(KEY).gone["bert-worker-0"].pod.phase == "Running"
-    seen.observe_pod(pod(9, "c"))
+    seen.observe("Pod", pod(9, "c"))
     assert seen.job(KEY).gone == {}
 
 
 def test_list_forgets_what_it_does_not_have_but_not_what_came_after_it(seen):
-    seen.observe_map(config_map(1))
+    seen.observe("ConfigMap", config_map(1))
     for name, version in (("old", 3), ("new", 12), ("there", 4)):
         value = pod(version)
         value["metadata"]["name"] = name
-        seen.observe_pod(value)
+        seen.observe("Pod", value)
     there = pod(4)
     there["metadata"]["name"] = "there"
-    seen.observe_pod(there)
+    seen.observe("Pod", there)
     seen.left("Pod", "other", set(), 10)
     assert set(seen.job(KEY).pods) == {"old", "new", "there"}
     seen.left("Pod", "ml", {("ml", "there")}, 10)
@@ -113,21 +113,23 @@ def test_list_forgets_what_it_does_not_have_but_not_what_came_after_it(seen):
 
 
 def test_change_that_no_rule_reads_enqueues_nothing(seen, enqueued):
-    seen.observe_pod(pod(5))
-    seen.observe_map(config_map(6, done="x"))
+    seen.observe("Pod", pod(5))
+    seen.observe("ConfigMap", config_map(6, done="x"))
     del enqueued[:]
-    seen.observe_pod(pod(7, managedFields=[{"manager": "kubelet"}]))
-    seen.observe_map(config_map(6, done="x"))  # the watcher's own write, coming back
+    seen.observe("Pod", pod(7, managedFields=[{"manager": "kubelet"}]))
+    seen.observe("ConfigMap", config_map(6, done="x"))  # the watcher's own write, coming back
     assert enqueued == []
-    seen.observe_pod(pod(8, phase="Failed"))
+    seen.observe("Pod", pod(8, phase="Failed"))
     assert enqueued == [KEY]
 
 
 def test_three_config_maps_of_a_job_are_stored_apart(seen):
-    seen.observe_map(config_map(1, "bert-config", **{"job.yaml": "x", "worker.sh": "long"}))
-    seen.observe_map(config_map(2, "bert-etcompile-hosts", hostfile="a\n"))
-    seen.observe_map(config_map(3, "bert-etcompile-status", done=""))
-    seen.observe_map(config_map(4, "bert-anything"))
+    seen.observe(
+        "ConfigMap", config_map(1, "bert-config", **{"job.yaml": "x", "worker.sh": "long"})
+    )
+    seen.observe("ConfigMap", config_map(2, "bert-etcompile-hosts", hostfile="a\n"))
+    seen.observe("ConfigMap", config_map(3, "bert-etcompile-status", done=""))
+    seen.observe("ConfigMap", config_map(4, "bert-anything"))
     job = seen.job(KEY)
     assert job.config.data == {"job.yaml": "x"}
     assert job.hosts.data == {"hostfile": "a\n"}
@@ -143,7 +145,7 @@ def test_stored_pod_takes_less_than_a_kilobyte(seen):
         value = pod(number + 1, f"{number:08}-0000-0000-0000-000000000000")
         value["metadata"]["name"] = f"bert-worker-{number}"
         value["spec"] = {"containers": [{"name": "c", "env": [{"name": "A", "value": "x" * 5000}]}]}
-        seen.observe_pod(value)
+        seen.observe("Pod", value)
     del value
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -151,7 +153,7 @@ def test_stored_pod_takes_less_than_a_kilobyte(seen):
 
 
 def test_key_of_a_newer_watcher_in_its_config_map_stays(seen):
-    seen.observe_map(config_map(1, phase="Pending", invention="of a later version"))
+    seen.observe("ConfigMap", config_map(1, phase="Pending", invention="of a later version"))
     known = seen.job(KEY).status
     wanted = config_map(1, phase="Running", timeline="{}")
     wanted["metadata"]["annotations"] = {}
@@ -168,22 +170,20 @@ def test_store_forgets_namespaces_that_are_deleted(seen):
         for gone in (False, True):
             value = pod(2 + 2 * number + gone)
             value["metadata"]["namespace"] = f"n-{number}"
-            seen.observe_pod(value, gone=gone)
+            seen.observe("Pod", value, gone=gone)
     assert seen.known() == []
     sizes = {name: len(field) for name, field in vars(seen).items() if hasattr(field, "__len__")}
     assert {name: size for name, size in sizes.items() if size > 10} == {}
 
 
 def test_store_forgets_all_but_the_last_pods_that_vanished(seen):
-    seen.observe_map(config_map(1))
+    seen.observe("ConfigMap", config_map(1))
     for number in range(500):
         for version, gone in ((2 * number + 2, False), (2 * number + 3, True)):
             value = pod(version, f"u-{number}")
             value["metadata"]["name"] = f"w-{number}"
-            seen.observe_pod(value, gone=gone)
-    assert len(seen.job(KEY).gone) == 500
-    seen.forget_gone(KEY, 3)
-    assert [*seen.job(KEY).gone] == ["w-497", "w-498", "w-499"]
+            seen.observe("Pod", value, gone=gone)
+    assert [*seen.job(KEY).gone] == [f"w-{number}" for number in range(400, 500)]
 
 
 # The cap of a namespace -------------------------------------------------------------------------
@@ -201,8 +201,8 @@ def test_namespace_beyond_the_cap_does_not_cost_others_their_jobs(monkeypatch):
     monkeypatch.setattr("etcompile.watch.core.observe._MAPS", 500_000)
     seen = Store(lambda _key: None)
     for number in range(1, 50):
-        seen.observe_map(labelled(number, "greedy", 100_000))
-    seen.observe_map(labelled(90, "modest", 100_000))
+        seen.observe("ConfigMap", labelled(number, "greedy", 100_000))
+    seen.observe("ConfigMap", labelled(90, "modest", 100_000))
     numbers = [n for n in range(1, 50) if seen.job(("greedy", f"j{n}")).status.data]
     assert numbers == [1, 2, 3, 4]
     assert seen.job(("modest", "j90")).status.data
@@ -217,7 +217,7 @@ def test_failures_beyond_the_cap_cost_no_job_its_record(monkeypatch):
     for number in range(1, 9):
         value = labelled(number, "ml", 100_000, "failures")
         value["data"]["record"] = "x" * 1000
-        seen.observe_map(value)
+        seen.observe("ConfigMap", value)
     statuses = [seen.job(("ml", f"j{number}")).status for number in range(1, 9)]
     assert [one.problem for one in statuses] == [""] * 8
     assert [len(one.data["record"]) for one in statuses] == [1000] * 8
@@ -228,9 +228,9 @@ def test_job_beyond_the_cap_is_read_when_another_is_gone(monkeypatch):
     monkeypatch.setattr("etcompile.watch.core.observe._MAPS", 250_000)
     seen = Store(lambda _key: None)
     for number in (1, 2):
-        seen.observe_map(labelled(number, "ml", 100_000))
-    seen.observe_map(labelled(3, "ml", 100_000))
+        seen.observe("ConfigMap", labelled(number, "ml", 100_000))
+    seen.observe("ConfigMap", labelled(3, "ml", 100_000))
     assert seen.job(("ml", "j3")).status.problem
-    seen.observe_map(labelled(4, "ml", 1, job="j1"), gone=True)
-    seen.observe_map(labelled(9, "ml", 100_000, job="j3"))
+    seen.observe("ConfigMap", labelled(4, "ml", 1, job="j1"), gone=True)
+    seen.observe("ConfigMap", labelled(9, "ml", 100_000, job="j3"))
     assert seen.job(("ml", "j3")).status.data
