@@ -27,7 +27,7 @@ LONGEST = 300.0
 
 
 def restarts(cluster: Cluster) -> int:
-    """How many failures the watcher has counted."""
+    """How often the watcher has restarted all Pods."""
     data = cluster.get("configmap", "gang-etcompile-status")["data"]
     return int(json.loads(data["record"]).get("restarts", 0))
 
@@ -49,7 +49,7 @@ def test_gang_of_new_pods_restarts_once_for_each_kill(
     watcher = Watcher(cluster.namespace, tmp_path / "watcher.log", 2.0)
     gang.until_step_of(0.0, LONGEST)
     gang.prepare()
-    draws, killed, took = random.Random(SEED), 0, []
+    draws, took = random.Random(SEED), []
     for number in range(KILLS):
         before, name = set(gang.uids().values()), draws.choice(gang.names)
         if draws.random() < DELETIONS:
@@ -58,7 +58,7 @@ def test_gang_of_new_pods_restarts_once_for_each_kill(
         else:
             at = gang.kill(name, "process")
             assert at is not None
-            began, killed = at, killed + 1
+            began = at
 
         def are_new(before: set[str] = before) -> bool:
             now = gang.uids()
@@ -72,10 +72,10 @@ def test_gang_of_new_pods_restarts_once_for_each_kill(
         for each in gang.names:
             assert not [line for line in gang.lines(each) if "VIOLATION" in line]
         assert {pod["status"]["phase"] for pod in gang.pods().values()} == {"Running"}
-        assert restarts(cluster) == killed, watcher.log.read_text()
+        assert restarts(cluster) == number + 1, watcher.log.read_text()
     last = gang.finish(after=40)
     cluster.until(lambda phases: all(phases[n] in ("Succeeded", "Failed") for n in gang.names), 180)
     expected = f"sum {36 * last * (last + 1) // 2} faults 0"
     assert all(gang.lines(name)[-1].endswith(expected) for name in gang.names)
     watcher.stop()
-    print(f"\n{killed} of {KILLS} failed; from kill to step {sorted(round(t, 1) for t in took)} s")
+    print(f"\n{KILLS} kills; from kill to step {sorted(round(t, 1) for t in took)} s")

@@ -67,12 +67,16 @@ def decide(view: JobView, now: float, listeners: Sequence[Listener] = ()) -> tup
         for listener in listeners:
             run = listener.before(run)
         run = judged(run)
-        settled = (
+        settled = tuple(
             loss
             for loss in run.in_state("lost")
             if not loss.since or now >= loss.settled(run.timeouts)
         )
-        run = _decided(structs.replace(run, losses=tuple(settled), attempt=run.record.attempt))
+        if run.restarts_together and any(loss.returns for loss in settled):
+            # The others may fail because of a Pod that is deleted, before that one is lost.
+            deleted = (replica for replica in run.replicas if replica.was_deleted)
+            settled += tuple(replica for replica in deleted if replica not in settled)
+        run = _decided(structs.replace(run, losses=settled, attempt=run.record.attempt))
     run = superseded(run).adding(half_deleted(view, now))
     for listener in listeners:
         run = listener.after(run)

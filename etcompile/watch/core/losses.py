@@ -364,7 +364,7 @@ def joint_restart(run: Run) -> Run | None:
     if not run.restarts_together or not run.returning:
         return None
     loss = next((replica for replica in run.replicas if replica.was_deleted), run.returning[0])
-    message = described(run, loss) if loss.cause is not None else f"{loss.name}: deleted"
+    message = f"{loss.name}: deleted" if loss.was_deleted else described(run, loss)
     return restarted(run, message, loss)
 
 

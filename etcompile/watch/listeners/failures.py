@@ -26,7 +26,7 @@ from etcompile.watch.core.run import Listener, Run
 from etcompile.watch.core.view import JobView
 from etcompile.watch.listeners.lost_nodes import silent_since
 
-_LOSSES: Mapping[str, str] = {
+_LOSSES: Mapping[str | None, str] = {
     "deleted": "Deleted",
     "erased": "Deleted",
     "vanished": "Vanished",
@@ -106,7 +106,7 @@ def _of_pods(run: Run) -> Iterator[Failure]:
 def _of_losses(run: Run) -> Iterator[Failure]:
     attempt, limit = run.attempt, run.job.run.lost_node_after
     for loss in run.losses:
-        reason, pod = _LOSSES.get(loss.cause or "", ""), loss.last
+        reason, pod = _LOSSES.get("deleted" if loss.was_deleted else loss.cause, ""), loss.latest
         if loss.cause == "hung" and loss.role.recovery.relaunch is None:
             reason = ""  # reported by `hangs`
         if not reason or (pod is not None and pod.failures):

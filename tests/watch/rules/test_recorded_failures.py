@@ -104,6 +104,16 @@ def test_deleted_pod_is_recorded_as_deleted() -> None:
     assert (failure.pod, failure.cause.name) == ("mnist-worker-1", "Deleted")
 
 
+def test_deletion_is_the_cause_of_what_fails_while_the_pod_still_ends() -> None:
+    world = together()
+    world.change("mnist-worker-1", deleting=True, deletion_requested=world.now)
+    world.now += 1
+    fails(world, "mnist-master-0", tail=LOST)
+    world.settle()
+    assert world.record.message == "mnist-worker-1: deleted"
+    assert first_causes(world.failures)[0].pod == "mnist-worker-1"
+
+
 def test_recorded_failures_stay_until_another_run_begins() -> None:
     world = together()
     for _ in range(20):
