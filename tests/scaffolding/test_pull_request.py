@@ -16,7 +16,7 @@ import yaml
 
 from commandline import etcompile
 
-RENDER = "etcompile render jobs/ --overlay overlays/prod -d out/prod"
+RENDER = "etcompile render jobs/ --environment prod -d out/prod"
 COMMAND = ("range(600)", "range(700)")
 """A change of a container's arguments, which a Pod that exists cannot take."""
 
