@@ -81,7 +81,7 @@ def test_mistake_in_a_pod_template_is_reported_with_its_line(tmp_path: Path) -> 
     file.write_text(JOB.replace("              image:", "              imag:", 1))
     done = etcompile("render", file)
     assert done.returncode == 2
-    assert f"{file}:15:15" in done.stderr
+    assert f"{file}:16:15" in done.stderr
     assert "did you mean 'image'?" in done.stderr
 
 
@@ -262,7 +262,7 @@ def test_namespace_is_for_documents_that_name_none() -> None:
     assert {d["metadata"]["namespace"] for d in yaml.safe_load_all(done.stdout)} == {"prod"}
     refused = etcompile("render", "-n", "prod", "-", stdin=JOB)
     assert refused.returncode == 2
-    assert "-:6:14" in refused.stderr
+    assert "-:7:14" in refused.stderr
 
 
 def test_a_closed_pipe_is_no_error() -> None:
