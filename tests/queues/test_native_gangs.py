@@ -3,8 +3,9 @@
 Each Pod takes a node. ETCOMPILE_KUBERNETES chooses the version: 1.35 and later have such gangs.
 """
 
+import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,19 @@ import yaml
 from disturbed import WatchedJob, asking, kubeflow, until
 from queueing import NODES, RACK, Cluster, Programs, on_separate_plane
 
+import etcompile
 from controlplane.fixtures import teller
-from etcompile import Settings
+from etcompile import Options, Settings
 from gobuilds import NoProgramError
 from specs import HOROVOD, mpi_job, training_job
 
 SPARE = (f"node-{NODES}", f"node-{NODES + 1}")
-APIS = {35: "v1alpha1", 36: "v1alpha2", 37: "v1beta1"}
-GATES = {
-    35: ("GenericWorkload", "GangScheduling"),
-    36: ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"),
-    37: ("GenericWorkload", "TopologyAwareWorkloadScheduling"),
+NATIVE = {
+    35: ("v1alpha1", "GenericWorkload", "GangScheduling"),
+    36: ("v1alpha2", "GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"),
+    37: ("v1beta1", "GenericWorkload", "TopologyAwareWorkloadScheduling"),
 }
+"""By minor version of Kubernetes: the API of its own gangs, and its feature gates."""
 
 
 def elastic(document: dict[str, Any], policy: dict[str, Any]) -> dict[str, Any]:
@@ -37,6 +39,8 @@ def mpi(version: str, workers: int, command: list[str]) -> dict[str, Any]:
     types = job["spec"]["mpiReplicaSpecs"]
     types["Launcher"]["template"]["spec"]["containers"][0]["command"] = command
     types["Worker"] |= {"replicas": workers, "restartPolicy": "OnFailure"}
+    if version == "v1":
+        types["Launcher"]["restartPolicy"] = "OnFailure"
     return job
 
 
@@ -55,32 +59,37 @@ def train_job(nodes: int, **annotations: str) -> dict[str, Any]:
     }
 
 
-def elastic_training_job() -> dict[str, Any]:
+def et_job(command: list[str], **bounds: int) -> dict[str, Any]:
     job = training_job(replicas=3)
     types = job["spec"]["etReplicaSpecs"]
-    types["worker"] |= {"minReplicas": 2, "maxReplicas": 5, "restartPolicy": "OnFailure"}
+    types["launcher"]["restartPolicy"] = "OnFailure"
+    types["worker"] |= {"restartPolicy": "OnFailure", **bounds}
     [launcher] = types["launcher"]["template"]["spec"]["containers"]
-    launcher["command"] = [word if word != "1" else "2" for word in HOROVOD]
+    launcher["command"] = command
     return job
 
 
 _ELASTIC = {"rdzvBackend": "c10d", "minReplicas": 3, "maxReplicas": 5}
-_HOROVOD = [word.replace("/etc/edl", "/etc/mpi") if word != "1" else "2" for word in HOROVOD]
+_HOROVOD = [word if word != "1" else "2" for word in HOROVOD]
+_HOROVOD_MPI = [word.replace("/etc/edl", "/etc/mpi") for word in _HOROVOD]
+_MPIRUN = ["mpirun", "-np", "3", "train"]
 JOBS = {
     "PyTorchJob": (kubeflow("PyTorchJob", Master=1, Worker=3), 4),
     "PyTorchJob, elastic": (
         elastic(kubeflow("PyTorchJob", Worker=4), {"elasticPolicy": _ELASTIC}),
         3,
     ),
-    "MPIJob": (mpi("v2beta1", 3, ["mpirun", "-np", "3", "train"]), 4),
-    "MPIJob, elastic": (mpi("v1", 3, _HOROVOD), 3),
+    "MPIJob": (mpi("v2beta1", 3, _MPIRUN), 4),
+    "MPIJob, elastic": (mpi("v1", 3, _HOROVOD_MPI), 3),
     "TrainJob": (train_job(4), 4),
     "TrainJob, elastic": (train_job(4, nnodes="3:5"), 3),
-    "TrainingJob, elastic": (elastic_training_job(), 3),
+    "TrainingJob": (et_job(_MPIRUN), 4),
+    "TrainingJob, elastic": (et_job(_HOROVOD, minReplicas=2, maxReplicas=5), 3),
 }
 """Each job, of four Pods, and how many of them must fit."""
 LEADERS = ("launcher", "master")
 """The roles without which no other can begin."""
+Start = Callable[[dict[str, Any]], "GangJob"]
 
 
 class Gangs(Cluster):
@@ -92,11 +101,14 @@ class Gangs(Cluster):
 
     def __init__(self, minor: int, *arguments: Any) -> None:
         self.minor = minor
-        super().__init__(*arguments, ",".join(f"{gate}=true" for gate in GATES[minor]))
+        super().__init__(*arguments)
         for name in SPARE:
             self.add_node(name)
         urgent = {"metadata": {"name": "urgent"}, "value": 1000}
         self.plane.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
+
+    def settings(self) -> Settings:
+        return Settings(gang="native", run="one", kubernetes_version=f"1.{self.minor}")
 
     def leave(self, *nodes: int) -> None:
         """Lets only these nodes take Pods."""
@@ -106,10 +118,13 @@ class Gangs(Cluster):
             self.plane.ask("PATCH", path, change, "application/merge-patch+json")
 
 
-class NativeJob(WatchedJob):
+class GangJob(WatchedJob):
     """A job that `etcompile apply` brings."""
 
     cluster: Gangs
+
+    def __init__(self, gangs: Gangs, document: dict[str, Any], folder: Path) -> None:
+        super().__init__(gangs, gangs.namespace(), document, folder, gangs.settings())
 
     def etcompile(self, *words: str) -> None:
         settings = (f"kubernetes-version=1.{self.cluster.minor}", "gang=native", "run=one")
@@ -139,11 +154,22 @@ class NativeJob(WatchedJob):
             and "deletionTimestamp" not in pod["metadata"]
         ]
 
+    def held(self) -> bool:
+        """Whether all of its Pods are there, and the scheduler has placed none of them."""
+        conditions = [
+            {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}
+            for pod in self.pods()
+        ]
+        refused = [each.get("PodScheduled") == "False" for each in conditions]
+        return len(refused) == self.size and all(refused)
+
     def groups(self) -> list[dict[str, Any]]:
         """Its PodGroups or Workloads."""
-        kind = "workloads" if self.cluster.minor == 35 else "podgroups"
-        root = f"/apis/scheduling.k8s.io/{APIS[self.cluster.minor]}"
-        path = f"{root}/namespaces/{self.namespace}/{kind}"
+        [path] = {
+            self.path(value["kind"], value["apiVersion"])
+            for value in self.declared
+            if value["kind"] in ("PodGroup", "Workload")
+        }
         groups: list[dict[str, Any]] = self.plane.ask("GET", path)["items"]
         return groups
 
@@ -161,115 +187,134 @@ class NativeJob(WatchedJob):
 def gangs(control_plane, require, request, tmp_path_factory) -> Iterator[Gangs]:
     """Skips where Kubernetes has no gangs, or its programs cannot be built."""
     minor = int(control_plane.ask("GET", "/version")["minor"])
-    require("native", present=minor in GATES, why=f"Kubernetes 1.{minor} has no gangs of its own")
+    require("native", present=minor in NATIVE, why=f"Kubernetes 1.{minor} has no gangs of its own")
     try:
         programs = Programs(control_plane, teller(request.config))
     except NoProgramError as error:
         require("kueue", present=False, why=str(error))
         raise
     folder = tmp_path_factory.mktemp("gangs")
-    flags = (
-        f"--feature-gates={','.join(f'{gate}=true' for gate in GATES[minor])}",
-        f"--runtime-config=scheduling.k8s.io/{APIS[minor]}=true",
-    )
+    api, *names = NATIVE[minor]
+    gates = ",".join(f"{name}=true" for name in names)
+    flags = (f"--feature-gates={gates}", f"--runtime-config=scheduling.k8s.io/{api}=true")
     with on_separate_plane(
-        control_plane, folder, flags, lambda plane: Gangs(minor, plane, programs, folder)
+        control_plane, folder, flags, lambda plane: Gangs(minor, plane, programs, folder, gates)
     ) as running:
         yield running
 
 
+@pytest.fixture
+def start(gangs: Gangs, tmp_path: Path) -> Iterator[Start]:
+    jobs: list[GangJob] = []
+
+    def begin(document: dict[str, Any]) -> GangJob:
+        jobs.append(GangJob(gangs, asking(document, cpus=3), tmp_path))
+        return jobs[-1]
+
+    yield begin
+    for job in jobs:
+        job.close()
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_a_gang_is_held_started_replaced_scaled_preempted_and_deleted(
-    gangs: Gangs, tmp_path: Path, name: str
+    gangs: Gangs, start: Start, name: str
 ) -> None:
     document, minimum = JOBS[name]
     rigid = minimum == 4
     gangs.leave(*range(minimum - 1))
-    settings = Settings(gang="native", run="one", kubernetes_version=f"1.{gangs.minor}")
-    job = NativeJob(gangs, gangs.namespace(), asking(document, cpus=3), tmp_path, settings)
-    try:
-        until(lambda: len(job.pods()) == job.size, job.describe)
-        time.sleep(3)
-        assert job.bound() == [], job.describe()
-        gangs.leave(*range(minimum))
-        until(lambda: len(job.running()) == minimum, job.describe)
-        assert set(LEADERS) & roles(job.pods()) <= roles(job.running()), job.describe()
+    job = start(document)
+    until(job.held, job.describe)
+    time.sleep(3)
+    assert job.bound() == [], job.describe()
+    gangs.leave(*range(minimum))
+    until(lambda: len(job.running()) == minimum, job.describe)
+    assert set(LEADERS) & roles(job.pods()) <= roles(job.running()), job.describe()
+    gangs.leave(*range(job.size))
+    job.wait_until_supervised()
+
+    victim = job.running()[-1]
+    others = [pod for pod in job.running() if pod != victim]
+    job.exit(victim, 137)
+    until(lambda: not job.runs(victim), job.describe)
+    job.wait_until_whole()
+    assert all(map(job.runs, others)), job.describe()
+    assert len({membership(pod) for pod in job.running()}) == 1
+
+    if not rigid:
+        gangs.leave(*range(job.size + 1))
+        job.scale(1)
+        job.wait_until_whole()
+        job.scale(-1)
+        job.wait_until_whole()
         gangs.leave(*range(job.size))
-        job.wait_until_supervised()
 
-        victim = job.running()[-1]
-        others = [pod for pod in job.running() if pod != victim]
-        job.exit(victim, 137)
-        until(lambda: not job.runs(victim), job.describe)
-        job.wait_until_whole()
-        assert all(map(job.runs, others)), job.describe()
-        assert len({str(membership(pod)) for pod in job.running()}) == 1
+    before = job.running()
+    job.preempt(before[-1])
+    until(lambda: len(job.bound()) < job.size, job.describe)
+    left = [pod for pod in before if job.runs(pod)]
+    assert len(left) == (0 if rigid and gangs.minor >= 37 else job.size - 1), job.describe()
+    time.sleep(3)
+    gangs.plane.ask("DELETE", job.path("Pod", name="urgent"))
+    job.wait_until_whole()
 
-        if not rigid:
-            gangs.leave(*range(job.size + 1))
-            job.scale(1)
-            job.wait_until_whole()
-            job.scale(-1)
-            job.wait_until_whole()
-            gangs.leave(*range(job.size))
-
-        before = job.running()
-        job.preempt(before[-1])
-        until(lambda: len(job.bound()) < job.size, job.describe)
-        left = [pod for pod in before if job.runs(pod)]
-        assert len(left) == (0 if rigid and gangs.minor >= 37 else job.size - 1), job.describe()
-        time.sleep(3)
-        gangs.plane.ask("DELETE", job.path("Pod", name="urgent"))
-        job.wait_until_whole()
-
-        job.etcompile("delete", "--job", job.name, "--yes")
-        until(lambda: not job.pods() and not job.groups(), job.describe)
-    finally:
-        job.close()
+    job.etcompile("delete", "--job", job.name, "--yes")
+    until(lambda: not job.pods() and not job.groups(), job.describe)
 
 
 def roles(pods: list[dict[str, Any]]) -> set[str]:
     return {pod["metadata"]["labels"]["etcompile.dev/role"] for pod in pods}
 
 
-def membership(pod: dict[str, Any]) -> Any:
+def membership(pod: dict[str, Any]) -> str:
     """What the API server has stored of a Pod's gang."""
-    return pod["spec"].get("schedulingGroup") or pod["spec"]["workloadRef"]
+    return str(pod["spec"].get("schedulingGroup") or pod["spec"]["workloadRef"])
 
 
-def test_a_gang_is_placed_in_one_rack(gangs: Gangs, tmp_path: Path) -> None:
-    if gangs.minor == 35:
-        return  # it has no such field
+def test_a_gang_that_restarts_as_a_whole_begins_with_its_launcher(
+    gangs: Gangs, start: Start
+) -> None:
+    """Only the minimum fits: it is the Pods that were created first."""
+    gangs.leave(*range(4))
+    document = copy.deepcopy(JOBS["MPIJob, elastic"][0])
+    document["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
+    job = start(document)
+    job.wait_until_supervised()
+    gangs.leave(*range(3))
+    for _ in range(2):
+        before = job.running()
+        job.exit(before[-1], 137)
+        until(lambda: not any(map(job.runs, before)), job.describe)  # noqa: B023
+        until(lambda: len(job.running()) == 3, job.describe)
+        assert "launcher" in roles(job.running()), job.describe()
+
+
+def test_a_gang_is_placed_in_one_rack(gangs: Gangs, start: Start) -> None:
     gangs.leave(1, 2)
-    document = asking(kubeflow("PyTorchJob", Worker=2), cpus=3)
+    document = kubeflow("PyTorchJob", Worker=2)
     document["metadata"]["annotations"] = {"etcompile.dev/gang-topology": RACK}
-    settings = Settings(gang="native", run="one", kubernetes_version=f"1.{gangs.minor}")
-    job = NativeJob(gangs, gangs.namespace(), document, tmp_path, settings)
-    try:
-        until(lambda: len(job.pods()) == job.size, job.describe)
-        time.sleep(3)
-        assert job.bound() == [], job.describe()
-        gangs.leave(1, 2, 3)
-        job.wait_until_whole()
-        assert {pod["spec"]["nodeName"] for pod in job.running()} == {"node-2", "node-3"}
-    finally:
-        job.close()
+    if gangs.minor == 35:
+        compilation = etcompile.compile([document], Options(settings=gangs.settings()))
+        assert "ET2087" in {problem.code for problem in compilation.diagnostics}
+        return
+    job = start(document)
+    until(job.held, job.describe)
+    time.sleep(3)
+    assert job.bound() == [], job.describe()
+    gangs.leave(1, 2, 3)
+    job.wait_until_whole()
+    assert {pod["spec"]["nodeName"] for pod in job.running()} == {"node-2", "node-3"}
 
 
-def test_a_worker_comes_back_when_another_one_has_completed(gangs: Gangs, tmp_path: Path) -> None:
+def test_a_worker_comes_back_when_another_one_has_completed(gangs: Gangs, start: Start) -> None:
     """Kubernetes does not count who has completed: the gang would have too few Pods."""
     gangs.leave(*range(4))
-    settings = Settings(gang="native", run="one", kubernetes_version=f"1.{gangs.minor}")
-    document = asking(kubeflow("PyTorchJob", Master=1, Worker=2), cpus=3)
-    job = NativeJob(gangs, gangs.namespace(), document, tmp_path, settings)
-    try:
-        job.wait_until_supervised()
-        _, first, second = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
-        for pod, code in ((second, 0), (first, 137)):
-            job.exit(pod, code)
-            until(lambda pod=pod: not job.runs(pod), job.describe)
-        until(lambda: len(job.running()) == 2, job.describe)
-        job.complete()
-        until(lambda: job.phase() == "Succeeded", job.describe)
-    finally:
-        job.close()
+    job = start(kubeflow("PyTorchJob", Master=1, Worker=2))
+    job.wait_until_supervised()
+    _, first, second = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
+    for pod, code in ((second, 0), (first, 137)):
+        job.exit(pod, code)
+        until(lambda pod=pod: not job.runs(pod), job.describe)
+    until(lambda: len(job.running()) == 2, job.describe)
+    job.complete()
+    until(lambda: job.phase() == "Succeeded", job.describe)
