@@ -482,8 +482,5 @@ def _says_to_whom(line: str, job: str) -> int:
 
 def _names_peer(words: str, job: str) -> bool:
     """Return True if a text names a Pod of the job, or a port or task that only a peer has."""
-    return bool((job and re.search(_pod_of(job), words)) or _shape("peer").search(words))
-
-
-def _pod_of(job: str) -> str:
-    return rf"(?<![\w.])(?<!Call From ){re.escape(job)}-(?:[a-z][a-z0-9-]{{0,62}}-\d|{_LONE})"
+    pod = rf"(?<![\w.])(?<!Call From ){re.escape(job)}-(?:[a-z][a-z0-9-]{{0,62}}-\d|{_LONE})"
+    return bool((job and re.search(pod, words)) or _shape("peer").search(words))

@@ -8,7 +8,7 @@ from etcompile.k8s.objects import timestamp
 from etcompile.status.values import JobStatus, grouped
 
 if TYPE_CHECKING:
-    from etcompile.causes.goodput import Goodput, Timeline
+    from etcompile.causes.goodput import Goodput
     from etcompile.causes.log import Failure
     from etcompile.status.explanations import Explanation
 
@@ -78,28 +78,26 @@ def explanation_value(why: "Explanation") -> dict[str, Any]:
         "avoidedNodes": list(why.avoided),
         "preflightWarnings": list(why.warned),
         "goodput": _goodput(status.goodput),
-        "timeline": _timeline(status.timeline) if status.timeline is not None else None,
+        "timeline": None
+        if (timeline := status.timeline) is None
+        else {
+            "began": timestamp(timeline.began),
+            "attempts": [
+                {
+                    "attempt": attempt.number + 1,
+                    "began": timestamp(attempt.began),
+                    "ended": timestamp(attempt.ended) if attempt.ended else None,
+                    "why": attempt.why or None,
+                }
+                for attempt in timeline.attempts
+            ],
+            "inTraining": [[timestamp(begin), timestamp(end)] for begin, end in timeline.times],
+            "earlierSeconds": round(timeline.before, 1),
+        },
         "restarts": why.restarts,
         "restartLimit": why.limit,
         "logKept": why.has_log,
         "advice": list(why.advice),
-    }
-
-
-def _timeline(timeline: "Timeline") -> dict[str, Any]:
-    return {
-        "began": timestamp(timeline.began),
-        "attempts": [
-            {
-                "attempt": attempt.number + 1,
-                "began": timestamp(attempt.began),
-                "ended": timestamp(attempt.ended) if attempt.ended else None,
-                "why": attempt.why or None,
-            }
-            for attempt in timeline.attempts
-        ],
-        "inTraining": [[timestamp(begin), timestamp(end)] for begin, end in timeline.times],
-        "earlierSeconds": round(timeline.before, 1),
     }
 
 

@@ -199,8 +199,25 @@ def _attempts(
         failures = [f for f in failures if f.at is not None and f.at < until]
     firsts = first_causes(failures)
     if current in firsts and firsts[current].cause.may_follow:
-        early = _ended_early(status, its_pods, firsts[current])
-        failures += [structs.replace(failure, attempt=current) for failure in early]
+        # Replicas that ended with exit code 0 before the first of those that lost a peer.
+        before = firsts[current].at
+        for replica in status.replicas:
+            pod = its_pods.get(replica.name) if replica.state == "Succeeded" else None
+            for container in pods.containers(pod) if pod is not None else ():
+                ended = seconds(pods.terminated(container).get("finishedAt"))
+                if ended is not None and (before is None or ended <= before):
+                    failures.append(
+                        Failure(
+                            replica.role,
+                            replica.index or 0,
+                            replica.name,
+                            attempt=current,
+                            at=ended,
+                            node=replica.node,
+                            container=str(container.get("name")),
+                            code=0,
+                        )
+                    )
         firsts = first_causes(failures)
     for number, first in sorted(firsts.items(), reverse=True):
         whose = first.role, first.index, first.container
@@ -225,19 +242,6 @@ def _attempts(
             running = tuple(r.name for r in status.replicas if r.state in working)
         ordered = tuple(followed.most_common())
         yield Attempt(number, first, tuple(same), ordered, tuple(others), again, running)
-
-
-def _ended_early(
-    status: JobStatus, its_pods: Mapping[str, LiveObject], first: Failure
-) -> Iterator[Failure]:
-    """Yield the replicas that ended with exit code 0 before the first of those that lost a peer."""
-    for replica in status.replicas:
-        pod = its_pods.get(replica.name) if replica.state == "Succeeded" else None
-        for container in pods.containers(pod) if pod is not None else ():
-            at, name = seconds(pods.terminated(container).get("finishedAt")), container.get("name")
-            if at is not None and (first.at is None or at <= first.at):
-                ended = Failure(replica.role, replica.index or 0, replica.name, node=replica.node)
-                yield structs.replace(ended, at=at, container=str(name), code=0)
 
 
 def _ended_by_kubelet(

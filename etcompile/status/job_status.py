@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from etcompile import backend
 from etcompile.causes.goodput import (
-    Timeline,
     advanced,
     goodput,
     in_training,
@@ -212,13 +211,38 @@ def status_of_job(
         unwatched = max(looks, default="") if all(looks) else None
     timeline = epoch = None
     if job is not None and record.run == its.run:
-        timeline = _timeline(job, its, record, now)
+        spans = []
+        for pod in its.pods.values():
+            if run_of(pod) == record.run:
+                labels = pod["metadata"].get("labels") or {}
+                rank = labels.get(ROLE_LABEL, ""), labelled_rank(labels)
+                spans.append((rank, spans_of(pod)))
+        trained = in_training(job, spans, record, now)
+        timeline = advanced(read_timeline(its.status), record, trained, now)
         if record.epoch is not None:
             at = timestamp(record.restarted_at) if record.epoch and record.restarted_at else ""
             epoch = Epoch(record.epoch, record.epoch_reason, at)
     missing = frozenset[str]()
     if services is not None and job is not None and its.settings and phase not in ENDED:
         missing = backend.service_names(job, its.settings) - services
+    # The first of the job's host lists, live where the watcher writes one.
+    lists = [host_list.key for host_list in job.host_lists if host_list.live] if job else []
+    hosts = None
+    if lists:
+        live = next((its.hosts[key] for key in lists if its.hosts.get(key)), None)
+        lines = live if live is not None else (its.config.get("data") or {}).get(lists[0], "")
+        hosts = Hosts(tuple(_HOST.findall(lines)), live=live is not None)
+    roles = []
+    for role_name, count in desired.items():
+        members = [replica for replica in replicas if replica.role == role_name]
+        states = Counter[str](replica.state for replica in members)
+        ended = states["Succeeded"], states["Failed"]
+        running = sum(states[name] for name in ALIVE)
+        # Where another Pod may take over the rank, a failure counts even if its Pod is not
+        # replaced.
+        replaced = max(record.replaced.get(role_name, 0), record.failures.get(role_name, 0))
+        restarts = sum(replica.restarts for replica in members) + replaced
+        roles.append(RoleStatus(role_name, count, running, states["Ready"], *ended, restarts))
     names = {its.name, metadata["name"], *its.pods, *(replica.name for replica in replicas)}
     return JobStatus(
         namespace=its.namespace,
@@ -230,9 +254,9 @@ def status_of_job(
         because=because,
         created=metadata.get("creationTimestamp") or "",
         run=job.run_id if job else None,
-        roles=tuple(_counted(role, count, replicas, record) for role, count in desired.items()),
+        roles=tuple(roles),
         replicas=tuple(replicas),
-        hosts=_hosts(job, its) if job else None,
+        hosts=hosts,
         surplus=surplus,
         missing_services=tuple(sorted(missing)),
         epoch=epoch,
@@ -265,38 +289,6 @@ def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator
         run = (pod["metadata"].get("labels") or {}).get(RUN_LABEL)
         of = "" if run == job.run_id else f", run {run}" if run else ", the run without an ID"
         yield f"{name} ({state(pod)}{of})"
-
-
-def _counted(
-    role: str, desired: int | None, replicas: Sequence[Replica], record: RunRecord
-) -> RoleStatus:
-    members = [replica for replica in replicas if replica.role == role]
-    states = Counter[str](replica.state for replica in members)
-    ended = states["Succeeded"], states["Failed"]
-    running = sum(states[name] for name in ALIVE)
-    # Where another Pod may take over the rank, a failure counts even if its Pod is not replaced.
-    replaced = max(record.replaced.get(role, 0), record.failures.get(role, 0))
-    restarts = sum(replica.restarts for replica in members) + replaced
-    return RoleStatus(role, desired, running, states["Ready"], *ended, restarts)
-
-
-def _timeline(job: Job, its: JobObjects, record: RunRecord, now: float) -> Timeline | None:
-    spans = []
-    for pod in its.pods.values():
-        if run_of(pod) == record.run:
-            labels = pod["metadata"].get("labels") or {}
-            spans.append(((labels.get(ROLE_LABEL, ""), labelled_rank(labels)), spans_of(pod)))
-    return advanced(read_timeline(its.status), record, in_training(job, spans, record, now), now)
-
-
-def _hosts(job: Job, its: JobObjects) -> Hosts | None:
-    """Return the first of the job's host lists, live where the watcher writes one."""
-    lists = [host_list.key for host_list in job.host_lists if host_list.live]
-    live = next((its.hosts[key] for key in lists if its.hosts.get(key)), None)
-    if not lists:
-        return None
-    lines = live if live is not None else (its.config.get("data") or {}).get(lists[0], "")
-    return Hosts(tuple(_HOST.findall(lines)), live=live is not None)
 
 
 def _newest_events(events: Sequence[LiveObject], names: Collection[str]) -> Iterator[JobEvent]:

@@ -250,7 +250,7 @@ def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
     Raises:
         ClusterError: a watch ended for good.
     """
-    changes: queue.Queue[Callable[[], None]] = queue.Queue()
+    changes: queue.Queue[Callable[[], None] | ClusterError] = queue.Queue()
 
     def followed(resource: Resource, labels: str, version: str) -> Informer:
         def changed(value: LiveObject, gone: bool) -> None:  # noqa: FBT001
@@ -261,7 +261,7 @@ def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
 
         def failed(error: ClusterError) -> bool:
             if not error.expired and (error.status != 403 or view.needs(resource.kind)):
-                changes.put(partial(_raise, error))
+                changes.put(error)
             return error.expired
 
         return Informer(
@@ -287,15 +287,13 @@ def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
                 while True:
                     several.append(changes.get_nowait())
             for change in several:
+                if isinstance(change, ClusterError):
+                    raise change
                 change()
             yield view
     finally:
         for informer in informers:
             informer.close()
-
-
-def _raise(error: ClusterError) -> None:
-    raise error
 
 
 # Names of jobs ------------------------------------------------------------------------------------
