@@ -271,6 +271,19 @@ def membership(pod: dict[str, Any]) -> str:
     return str(pod["spec"].get("schedulingGroup") or pod["spec"]["workloadRef"])
 
 
+@pytest.mark.parametrize("name", ["MPIJob, elastic", "TrainingJob, elastic"])
+def test_a_preempted_launcher_comes_back(gangs: Gangs, start: Start, name: str) -> None:
+    gangs.leave(*range(4))
+    job = start(JOBS[name][0])
+    job.wait_until_supervised()
+    launcher = next(pod for pod in job.running() if roles([pod]) == {"launcher"})
+    job.preempt(launcher)
+    until(lambda: not job.runs(launcher), job.describe)
+    time.sleep(3)
+    gangs.plane.ask("DELETE", job.path("Pod", name="urgent"))
+    job.wait_until_whole()
+
+
 def test_a_gang_that_restarts_as_a_whole_begins_with_its_launcher(
     gangs: Gangs, start: Start
 ) -> None:
