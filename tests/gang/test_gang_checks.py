@@ -1,4 +1,7 @@
-"""The twelve checks and two warnings of reference/gang-scheduling.md 10, by their numbers."""
+"""The twelve checks and two warnings of reference/gang-scheduling.md 10, by their numbers.
+
+Check E3, one scheduler and one priority, is tested for each kind in test_gang_rules_by_kind.
+"""
 
 import copy
 import json
@@ -59,14 +62,10 @@ def test_a_good_job_is_accepted(gang: str) -> None:
     assert problems(gang) == []
 
 
+@pytest.mark.parametrize("count", [0, 4], ids=["none", "more than there are"])
 @pytest.mark.parametrize("gang", ALL)
-def test_e1_more_pods_than_there_are_would_be_waited_for_for_ever(gang: str) -> None:
-    assert "ET2080" in codes(gang, job(minAvailable=4))
-
-
-@pytest.mark.parametrize("gang", ALL)
-def test_e1_a_gang_of_none_is_none(gang: str) -> None:
-    assert "ET2080" in codes(gang, job(minAvailable=0))
+def test_e1_number_of_pods_that_no_gang_can_have_is_refused(gang: str, count: int) -> None:
+    assert "ET2080" in codes(gang, job(minAvailable=count))
 
 
 def test_e1_a_minimum_below_the_roles_that_lead_is_refused() -> None:
@@ -98,46 +97,18 @@ def test_e1_a_gang_shrinks_only_where_its_scheduler_lets_it(
 
 
 @pytest.mark.parametrize(
-    ("gang", "queue"),
+    ("gang", "policy"),
     [
-        ("volcano", "Research"),
-        ("kueue", "a.b"),
-        ("yunikorn", "research"),
-        ("kai", "a_b"),
-        ("koordinator", "-a"),
+        ("volcano", {"queue": "Research"}),
+        ("kueue", {"queue": "a.b"}),
+        ("yunikorn", {"queue": "research"}),
+        ("kai", {"queue": "a_b"}),
+        ("koordinator", {"queue": "-a"}),
+        ("volcano", {"priorityClass": "Very High"}),
     ],
 )
-def test_e2_a_queue_has_the_form_that_its_scheduler_wants(gang: str, queue: str) -> None:
-    assert "ET2081" in codes(gang, job(queue=queue))
-
-
-def test_e2_a_priority_class_has_a_form_too() -> None:
-    assert "ET2081" in codes("volcano", job(priorityClass="Very High"))
-
-
-@pytest.mark.parametrize("gang", ALL)
-def test_e3_a_gang_has_one_scheduler(gang: str) -> None:
-    value = job()
-    value["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["schedulerName"] = "other"
-    assert "ET2082" in codes(gang, value)
-
-
-@pytest.mark.parametrize("gang", ALL)
-def test_e3_different_priorities_are_an_error_only_for_native_gangs(gang: str) -> None:
-    value = job()
-    value["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["priorityClassName"] = "other"
-    reported = codes(gang, value)
-    assert ("ET2082" in reported) == (gang == "native")
-    assert ("ET2100" in reported) == (gang != "native")
-
-
-def test_e3_a_scheduler_that_all_templates_name_is_the_one() -> None:
-    value = job()
-    for role in value["spec"]["tfReplicaSpecs"].values():
-        role["template"]["spec"]["schedulerName"] = "volcano-gpu"
-    compilation = compiled(value, settings=Settings(gang="volcano"), namespace="ml")
-    pods = [o["spec"]["schedulerName"] for o in compilation.objects if o["kind"] == "Pod"]
-    assert set(pods) == {"volcano-gpu"}
+def test_e2_a_name_has_the_form_that_the_scheduler_wants(gang: str, policy: Any) -> None:
+    assert "ET2081" in codes(gang, job(**policy))
 
 
 @pytest.mark.parametrize("gang", ALL)

@@ -15,7 +15,10 @@ from etcompile.model import GANGS
 from specs import (
     by_name,
     compiled,
+    dlrover_type,
+    elastic_job,
     kubeflow_job,
+    mpi_job,
     replicas,
     scale_in,
     scale_out,
@@ -393,18 +396,10 @@ def test_a_suspended_job_has_no_gang() -> None:
 
 
 def test_the_pod_of_a_launcher_job_is_marked() -> None:
-    template = {"spec": {"containers": [{"name": "a", "image": "a:1", "resources": WORKER}]}}
-    job = {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": "ej", "annotations": {"scheduling.volcano.sh/queue-name": "q"}},
-        "spec": {
-            "mpiReplicaSpecs": {
-                "Launcher": {"template": template},
-                "Worker": {"replicas": 2, "template": template},
-            }
-        },
-    }
+    job = mpi_job("v2beta1")
+    job["metadata"] = {"name": "ej", "annotations": {"scheduling.volcano.sh/queue-name": "q"}}
+    for role in job["spec"]["mpiReplicaSpecs"].values():
+        role["template"]["spec"]["containers"][0]["resources"] = WORKER
     compilation = ganged("volcano", job)
     assert group(compilation)["spec"]["queue"] == "q"
     launcher = by_name(compilation)["Job", "ej-r7-launcher"]["spec"]["template"]
@@ -429,24 +424,9 @@ def test_the_launcher_begins_with_the_workers_that_its_gang_begins_with(gang: st
 def test_an_elastic_dlrover_job_gangs_on_its_master_and_fewest_workers() -> None:
     resources = {"requests": {"cpu": "4", "memory": "8Gi"}}
     command = ["dlrover-run", "--nnodes=2:4", "--nproc_per_node=1", "train.py"]
-    main = {"name": "main", "image": "a:1", "command": command, "resources": resources}
-    job = {
-        "apiVersion": "elastic.iml.github.io/v1alpha1",
-        "kind": "ElasticJob",
-        "metadata": {
-            "name": "ej",
-            "annotations": {
-                "etcompile.dev/gang-queue": "research",
-                "etcompile.dev/dlrover-version": "0.5.0",
-            },
-        },
-        "spec": {
-            "distributionStrategy": "AllreduceStrategy",
-            "replicaSpecs": {
-                "worker": {"replicas": 4, "template": {"spec": {"containers": [main]}}}
-            },
-        },
-    }
+    marks = {"etcompile.dev/gang-queue": "research", "etcompile.dev/dlrover-version": "0.5.0"}
+    worker = dlrover_type(4, command=command, resources=resources)
+    job = elastic_job({"worker": worker}, name="ej", annotations=marks)
     spec = group(ganged("volcano", job))["spec"]
     minima = spec["minTaskMember"]
     assert (spec["queue"], minima["worker"], sum(minima.values())) == ("research", 2, 3)

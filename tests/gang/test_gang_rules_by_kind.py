@@ -17,7 +17,7 @@ from msgspec import structs
 import etcompile
 from etcompile import Options, Settings
 from etcompile.compiler.stored_run import StoredRun
-from specs import compiled, container, elastic_job, kubeflow_job, training_job
+from specs import compiled, elastic_job, kubeflow_job, mpi_job, training_job
 
 RESOURCES = {"requests": {"cpu": "1", "memory": "1Gi"}}
 SCHEDULERS = {
@@ -38,20 +38,6 @@ QUEUES = {
     "kai": ("labels", "kai.scheduler/queue"),
     "koordinator": ("labels", "quota.scheduling.koordinator.sh/name"),
 }
-
-
-def mpi_job(version: str) -> dict[str, Any]:
-    command = ["mpirun", "-np", "2", "train"]
-    types = {
-        "Launcher": {"template": {"spec": {"containers": [container(command=command)]}}},
-        "Worker": {"replicas": 2, "template": {"spec": {"containers": [container()]}}},
-    }
-    return {
-        "apiVersion": f"kubeflow.org/{version}",
-        "kind": "MPIJob",
-        "metadata": {"name": "mnist"},
-        "spec": {"mpiReplicaSpecs": types},
-    }
 
 
 KINDS = {

@@ -4,11 +4,9 @@ import copy
 from typing import Any
 
 import pytest
-import yaml
 
 import etcompile
 from etcompile import Options, Settings
-from etcompile.compiler.stored import read_stored
 from specs import by_name, compiled, elastic_job, kubeflow_job, training_job, worker
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -30,29 +28,6 @@ def messages(job: Any, gang: str) -> dict[str, str]:
         [job], Options(settings=Settings(gang=gang, run="r1"))
     ).diagnostics
     return {one.code: one.message for one in diagnostics if QUEUE in one.message}
-
-
-@pytest.mark.parametrize("kind", JOBS)
-def test_with_kueue_it_names_the_queue(kind: str) -> None:
-    settings = Settings(gang="kueue", run="r1")
-    compilation = compiled(labelled(kind), settings=settings)
-    pods = [value for value in compilation.objects if value["kind"] == "Pod"]
-    assert {pod["metadata"]["labels"][QUEUE] for pod in pods} == {"research"}
-    assert messages(labelled(kind), "kueue") == {}
-
-
-@pytest.mark.parametrize("kind", JOBS)
-def test_recreated_pod_is_in_the_same_queue(kind: str) -> None:
-    from etcompile import backend
-
-    compilation = compiled(labelled(kind), settings=Settings(gang="kueue", run="r1"))
-    config = next(o for o in compilation.objects if "job.yaml" in o.get("data", {}))
-    text = config["data"]["job.yaml"]
-    job, settings = read_stored(yaml.safe_load(text))
-    again = {o["metadata"]["name"]: o for o in backend.lower(job, settings, backend.Texts(), text)}
-    for (which, name), value in by_name(compilation).items():
-        if which == "Pod":
-            assert again[name]["metadata"]["labels"] == value["metadata"]["labels"]
 
 
 def test_a_queue_that_the_job_names_for_any_scheduler_counts_first() -> None:
