@@ -1,6 +1,5 @@
 """The verbs against a real API server."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -109,40 +108,6 @@ def test_a_kind_that_is_not_served_is_named(cluster, api_version, kind):
     assert f"does not serve {kind} of {api_version}" in str(caught.value)
 
 
-def test_kind_whose_definition_is_created_later_is_discovered(cluster, control_plane):
-    with pytest.raises(ClusterError):
-        cluster.resource("tests.etcompile.dev/v1", "Gang")
-    control_plane.ask(
-        "POST",
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "gangs.tests.etcompile.dev"},
-            "spec": {
-                "group": "tests.etcompile.dev",
-                "scope": "Namespaced",
-                "names": {"kind": "Gang", "plural": "gangs"},
-                "versions": [
-                    {
-                        "name": "v1",
-                        "served": True,
-                        "storage": True,
-                        "schema": {"openAPIV3Schema": {"type": "object"}},
-                    }
-                ],
-            },
-        },
-    )
-    for _ in range(100):
-        try:
-            resource = cluster.resource("tests.etcompile.dev/v1", "Gang")
-            break
-        except ClusterError:
-            threading.Event().wait(0.1)
-    assert resource.plural == "gangs"
-
-
 def test_what_is_not_there_is_none(cluster, config_maps):
     assert cluster.get(config_maps, "nothing") is None
 
@@ -182,17 +147,6 @@ def test_a_conflict_names_manager_and_field_and_changes_nothing(cluster, config_
     assert by_field[".data.hosts"].manager == "argocd-controller"
     assert by_field[".data.more"].manager == 'some tool "2"'
     assert cluster.get(config_maps, "seed")["data"] == {"hosts": "a:1", "more": "x"}
-
-
-def test_a_conflict_in_the_status_tells_the_subresource(cluster, control_plane, namespace):
-    cluster.create(pod())
-    control_plane.set_status(
-        f"/api/v1/namespaces/{namespace}/pods/worker-0", {"phase": "Running", "reason": "tested"}
-    )
-    error = ClusterError("Conflict", "", status=409)
-    assert error.conflicts == ()
-    live = cluster.get(cluster.resource("v1", "Pod"), "worker-0")
-    assert live["status"]["phase"] == "Running"
 
 
 def test_force_takes_the_field(cluster, config_maps):

@@ -17,7 +17,7 @@ from etcompile.status.explanations import explanations
 from etcompile.status.job_status import watchers
 from etcompile.status.replicas import labelled_replica
 from etcompile.status.text import age, changes, job_text, jobs_text, reason_lines, together
-from specs import compiled, elastic_job, kubeflow_job, training_job
+from specs import compiled, elastic_job, kubeflow_job, mpi_job, training_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -41,6 +41,12 @@ def status(values: list[dict[str, Any]], phases: dict[str, str]) -> JobStatus:
             current.append({**value, "status": {"phase": phase}})
     (result,) = statuses(current)
     return result
+
+
+def of_watcher(**data: str) -> dict[str, Any]:
+    """The watcher's record of `mnist`."""
+    metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def phase(example: str, job: str, phases: str) -> str:
@@ -113,38 +119,22 @@ def test_the_watchers_record_counts_if_it_is_of_this_run(run, config, phase, bec
         value["metadata"]["uid"] = "uid-now"
     launcher = next(value for value in values if value["kind"] == "Pod")
     spec_hash = launcher["metadata"]["annotations"]["etcompile.dev/spec-hash"]
-    record = {
-        "run": run or spec_hash,
-        "reason": "Evicted",
-        "message": "mnist-worker-0",
-        "restarts": 1,
-    }
-    record["version"] = VERSION
-    record["config"] = config
-    data = {"phase": "Restarting", "record": json.dumps(record)}
-    metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
-    values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    record = {"run": run or spec_hash, "version": VERSION, "config": config, "restarts": 1}
+    record |= {"reason": "Evicted", "message": "mnist-worker-0"}
+    values.append(of_watcher(phase="Restarting", record=json.dumps(record)))
     result = status(values, {})
     assert (result.phase, result.because) == (phase, because)
 
 
 def test_a_suspended_job_is_suspended():
-    document = _mpi()
-    document["spec"].setdefault("runPolicy", {})["suspend"] = True
+    document = mpi_job("v2beta1")
+    document["spec"]["runPolicy"] = {"suspend": True}
     assert status(objects(document), {}).phase == "Suspended"
-
-
-def _mpi() -> dict[str, Any]:
-    import yaml
-
-    loaded = yaml.safe_load((EXAMPLES / "mpijob-v2beta1" / "pi" / "job.yaml").read_text())
-    value: dict[str, Any] = loaded
-    return value
 
 
 def _with_launcher(job_status: dict[str, Any], *pods: dict[str, Any]) -> JobStatus:
     """An MPIJob whose launcher is a Job with this status, and with Pods of these."""
-    values = objects(_mpi())
+    values = objects(mpi_job("v2beta1"))
     (launcher,) = (value for value in values if value["kind"] == "Job")
     launcher["status"] = job_status
     labels = launcher["spec"]["template"]["metadata"]["labels"]
@@ -166,10 +156,7 @@ def _with_launcher(job_status: dict[str, Any], *pods: dict[str, Any]) -> JobStat
 
 def test_a_launcher_that_is_a_job_is_what_its_newest_pod_is():
     ended = {"exitCode": 1, "reason": "Error"}
-    failed = {
-        "phase": "Failed",
-        "containerStatuses": [{"name": "main", "state": {"terminated": ended}}],
-    }
+    failed = {"phase": "Failed", **main(terminated=ended)}
     result = _with_launcher({"active": 1}, failed, {"phase": "Running"})
     assert (result.phase, result.surplus) == ("Running", ())
     (launcher,) = (one for one in result.replicas if one.role == "launcher")
@@ -193,45 +180,25 @@ def pod(**status_fields: Any) -> dict[str, Any]:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "status": status_fields}
 
 
+def main(**state: Any) -> dict[str, Any]:
+    return {"containerStatuses": [{"name": "m", "state": state}]}
+
+
+GATED = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]
+
+
+OOM = {"exitCode": 137, "reason": "OOMKilled"}
+
+
 @pytest.mark.parametrize(
     ("value", "word"),
     [
         (pod(phase="Pending"), "Pending"),
         (pod(phase="Failed", reason="Evicted"), "Evicted"),
-        (
-            pod(
-                phase="Failed",
-                containerStatuses=[
-                    {
-                        "name": "m",
-                        "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
-                    }
-                ],
-            ),
-            "OOMKilled",
-        ),
-        (
-            pod(
-                phase="Pending",
-                containerStatuses=[
-                    {"name": "m", "state": {"waiting": {"reason": "CreateContainerConfigError"}}}
-                ],
-            ),
-            "CreateContainerConfigError",
-        ),
-        (
-            pod(
-                phase="Pending",
-                conditions=[
-                    {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
-                ],
-            ),
-            "SchedulingGated",
-        ),
-        (
-            pod(phase="Running", containerStatuses=[{"name": "m", "state": {"running": {}}}]),
-            "NotReady",
-        ),
+        (pod(phase="Failed", **main(terminated=OOM)), "OOMKilled"),
+        (pod(phase="Pending", **main(waiting={"reason": "ErrImagePull"})), "ErrImagePull"),
+        (pod(phase="Pending", conditions=GATED), "SchedulingGated"),
+        (pod(phase="Running", **main(running={})), "NotReady"),
         (
             {**pod(phase="Running"), "metadata": {"name": "a", "deletionTimestamp": "now"}},
             "Terminating",
@@ -239,8 +206,7 @@ def pod(**status_fields: Any) -> dict[str, Any]:
     ],
 )
 def test_reason_of_an_unready_pod_is_the_word_that_kubectl_shows(value, word):
-    replica = labelled_replica(value)
-    assert replica.reason == word
+    assert labelled_replica(value).reason == word
 
 
 @pytest.mark.parametrize(
@@ -349,9 +315,7 @@ OLD, NOW = "2026-11-26T08:59:00.123456Z", "2026-11-26T09:59:50.000000Z"
 )
 def test_phase_of_a_watcher_that_is_gone_says_since_when(leases, line):
     values, at = objects(training_job()), datetime(2026, 11, 26, 10, tzinfo=UTC)
-    metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
-    data = {"phase": "Running"}
-    values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    values.append(of_watcher(phase="Running"))
     known = None if leases is None else watchers([watcher(*one) for one in leases], at.timestamp())
     (result,) = statuses(values, at.timestamp(), known)
     text = job_text(result, at)
@@ -364,9 +328,7 @@ def test_phase_of_a_watcher_that_is_gone_says_since_when(leases, line):
 
 def test_an_ended_run_needs_no_watcher():
     values = objects(training_job())
-    metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
-    data = {"phase": "Succeeded"}
-    values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    values.append(of_watcher(phase="Succeeded"))
     (result,) = statuses(values, 0, {})
     assert (result.phase, result.unwatched_since) == ("Succeeded", None)
 
