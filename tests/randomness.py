@@ -43,8 +43,3 @@ def mutated(value: Any, dice: random.Random, *, odds: float = 0.06) -> Any:
     if isinstance(value, list):
         return [mutated(v, dice, odds=odds) for v in value] * dice.choice([1, 1, 1, 1, 2])
     return value
-
-
-def odd_value(dice: random.Random) -> Any:
-    """Return a value that nobody expects."""
-    return dice.choice(_ODD)

@@ -200,6 +200,8 @@ def test_et_operator_30_a_worker_is_replaced_before_its_host_list_is_written() -
 def test_et_operator_32_workers_of_a_scale_out_count_one_by_one_however_late() -> None:
     world = World(et())
     rescale(world, et(), scale_out("more", 3))
+    world.wait(600)
+    assert len(world.pods) == 3, "whoever scales the job creates its Pods"
     world.sync()
     world.get_ready("mnist-worker-3")
     world.settle()

@@ -189,7 +189,7 @@ def operate(world: Checked, operation: tuple[Any, ...]) -> None:
             world.restart_watcher()
 
 
-@examples(400)
+@examples(600)
 @example(
     # Git brings the declared Pod back, and both that had followed it have ended.
     kind="dlrover",
@@ -202,7 +202,7 @@ def operate(world: Checked, operation: tuple[Any, ...]) -> None:
     ],
 )
 @given(
-    kind=st.sampled_from(sorted(JOBS)),
+    kind=st.sampled_from([*sorted(JOBS), "dlrover", "dlrover"]),
     git=st.booleans(),
     script=st.lists(st.tuples(OPERATIONS, st.booleans()), max_size=12),
 )

@@ -170,6 +170,20 @@ def test_numbers_of_followers_begin_after_the_largest_declared_scale() -> None:
 # Two of one rank ---------------------------------------------------------------------------------
 
 
+def test_lost_run_record_creates_no_second_follower() -> None:
+    world = World(torch())
+    world.fail(WORKER, 1)
+    world.wait(10)
+    world.status = None
+    world.restart_watcher()
+    world.wait(60)
+    assert world.followers == {named(4)}
+    assert history(world).index == 4
+    world.delete(named(4))
+    world.wait(10)
+    assert world.followers == {named(4), named(5)}
+
+
 @pytest.mark.parametrize("vanishes", [True, False], ids=["gone at last", "on a dead node"])
 def test_terminating_worker_is_not_followed_before_its_grace_period_ends(vanishes: bool) -> None:
     world = World(torch())

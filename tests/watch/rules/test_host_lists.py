@@ -1,6 +1,5 @@
 """What a launcher reads: only hosts that are Ready, and never a list that stops Horovod."""
 
-import random
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from defects.test_trainer import mpi
 from etcompile import Settings
 from etcompile.k8s.pod_state import PodState
 from etcompile.watch.core.actions import PatchPod, WriteHosts
-from etcompile.watch.core.view import Timeouts
 from specs import kubeflow_job, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
 
@@ -106,51 +104,6 @@ def test_list_is_never_emptied() -> None:
         world.fail(f"mnist-worker-{index}")
     world.wait(600)
     assert len(world.listed) == 3
-
-
-def test_list_of_new_hosts_contains_an_old_one_for_a_moment() -> None:
-    world = et_world(2)
-    before = set(hostfile(world))
-    for index in range(2):
-        world.fail(f"mnist-worker-{index}")
-    world.settle()
-    world.run_kubelets()
-    world.settle()
-    first = hostfile(world)
-    assert len(first) == 3
-    assert before & set(first)
-    world.wait(10)
-    assert len(hostfile(world)) == 2
-    assert not before & set(hostfile(world))
-
-
-def unready(world: World, *indexes: int) -> None:
-    """All workers are Ready but these."""
-    for index in range(4):
-        world.change(f"mnist-worker-{index}", ready=index not in indexes)
-    world.settle()
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_flapping_hosts_make_no_list_that_is_outdated_or_all_new(seed: int) -> None:
-    overlap = Timeouts().overlap
-    chance = random.Random(seed)
-    world = et_world(4)
-    last = dict.fromkeys(world.listed, world.now)
-    for _ in range(40):
-        down = chance.sample(range(4), chance.randint(0, 3))
-        unready(world, *down)
-        last.update((f"mnist-worker-{i}", world.now) for i in range(4) if i not in down)
-        world.wait(chance.choice([0.05, 0.3, 1.0, 2.5]), ready=False)
-        last.update((f"mnist-worker-{i}", world.now) for i in range(4) if i not in down)
-        # Who is gone is listed for two seconds at most.
-        assert all(world.now - last[name] <= overlap for name in world.listed)
-    # Who reads a list, and the next one while that is still new, knows one of its hosts.
-    lists = [(at, {*one.data["hostfile"].split()}) for at, one, _ in world.hosts_written]
-    for place, (_, before) in enumerate(lists[:-1]):
-        outdated, _ = lists[place + 1]
-        for written, after in lists[place + 1 :]:
-            assert before & after or written >= outdated + overlap
 
 
 def test_empty_list_does_not_hold_a_dead_host_in_another_list() -> None:
@@ -288,20 +241,6 @@ def test_scaled_in_worker_synced_from_git_is_left_to_its_tool() -> None:
     world.sync()
     world.wait(600)
     assert sorted(world.pods) == ["mnist-launcher", "mnist-worker-0", "mnist-worker-1"]
-
-
-def test_new_workers_are_listed_when_ready_and_not_created_by_the_watcher() -> None:
-    world = et_world()
-    rescaled(world, scale_out("more", 2))
-    world.wait(600)
-    assert "mnist-worker-3" not in world.pods
-    world.sync()
-    world.settle()
-    assert len(world.listed) == 3
-    world.get_ready("mnist-worker-4")
-    world.settle()
-    assert world.listed[-1] == "mnist-worker-4"
-    assert len(world.listed) == 4
 
 
 def test_worker_created_before_its_config_map_changes_does_not_leave() -> None:

@@ -156,27 +156,6 @@ def test_node_that_failed_two_replicas_is_avoided_afterwards() -> None:
     assert len(world.emitted("NodeAvoided")) == 2
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        {"reason": "OOMKilled", "code": 137},
-        {"reason": "Error", "code": 1, "tail": "ValueError: bad shape"},
-        {"reason": "Error", "code": 1, "tail": "Connection reset by peer"},
-        {"reason": "Evicted"},
-        {"reason": "Deleted"},
-    ],
-    ids=lambda facts: facts["reason"] + str(facts.get("code", "")),
-)
-def test_failure_that_is_not_the_fault_of_its_node_does_not_count(facts: dict[str, Any]) -> None:
-    world = job(**{AVOID: "1"})
-    pod = world.pods["mnist-worker-0"]
-    failure = Failure("worker", 0, pod.name, f"{pod.uid}.x", 0, world.now, "good", **facts)
-    world.fail(pod.name, 137, failures=(failure,))
-    world.wait(60)
-    assert avoided(world)
-    assert not any(avoided(world))
-
-
 # Preflight ----------------------------------------------------------------------------------------
 
 

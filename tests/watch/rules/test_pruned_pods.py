@@ -1,5 +1,7 @@
 """Pods that somebody deletes where a tool syncs Git: it may be the tool, and more is to come."""
 
+import pytest
+
 from etcompile.watch.core.actions import CreatePod
 from specs import scale_in, training_job, worker
 from world import World, stored_job
@@ -18,27 +20,20 @@ def recreated(world: World) -> list[str]:
     return [one.name for one in world.of(CreatePod)]
 
 
-def test_deleted_pod_comes_back_if_its_tool_does_not_recreate_it() -> None:
-    world = World(job(), git=True)
+@pytest.mark.parametrize(
+    ("git", "disrupted", "seconds"),
+    [(True, False, 20), (True, True, 3), (False, False, 3)],
+    ids=["a tool may recreate it", "evicted", "no tool"],
+)
+def test_deleted_pod_comes_back_as_soon_as_no_tool_may_recreate_it(
+    git: bool, disrupted: bool, seconds: int
+) -> None:
+    world = World(job(), git=git)
+    world.change(WORKERS[1], disrupted=disrupted)
     world.delete(WORKERS[1])
-    world.wait(10)
-    assert recreated(world) == []
-    world.wait(10)
-    assert recreated(world) == [WORKERS[1]]
-
-
-def test_evicted_pod_is_recreated_at_once_even_with_a_gitops_tool() -> None:
-    world = World(job(), git=True)
-    world.change(WORKERS[1], disrupted=True)
-    world.delete(WORKERS[1])
-    world.wait(3)
-    assert recreated(world) == [WORKERS[1]]
-
-
-def test_deleted_pod_comes_back_at_once_without_a_tool() -> None:
-    world = World(job())
-    world.delete(WORKERS[1])
-    world.wait(3)
+    world.wait(seconds / 2)
+    assert seconds < 10 or recreated(world) == []
+    world.wait(seconds / 2)
     assert recreated(world) == [WORKERS[1]]
 
 

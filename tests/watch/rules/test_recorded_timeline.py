@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from etcompile.causes.goodput import Span, goodput, spans_of
-from etcompile.k8s.objects import timestamp
-from etcompile.model.protocol import RUN_STATE
+from etcompile.causes.goodput import goodput
 from etcompile.watch.core.actions import WriteStatus
 from etcompile.watch.listeners.timeline import timeline
 from specs import kubeflow_job, training_job
@@ -108,34 +106,12 @@ def test_job_applied_again_has_a_new_timeline() -> None:
     assert seconds(world)[1] <= 20.0
 
 
-def test_restart_in_place_is_not_training_until_commands_run() -> None:
+def test_each_restart_in_place_is_an_attempt_with_its_cause() -> None:
+    """That commands which do not run are not training: tests/goodput/test_spans."""
     world = World(in_place())
     for epoch in range(1, 5):
         world.wait(60)
-        for name in world.declared:  # nobody trains for four seconds, and the line is read later
-            world.change(name, ready=False, spans=seen(world, name, ready=False))
-        world.settle()
-        world.now += 4
-        for name in world.declared:
-            world.change(name, ready=True, spans=seen(world, name, ready=True))
         world.says(FIRST, begins(epoch, epoch, failed("worker-1")))
     world.wait(60)
     assert [attempt.number for attempt in world.timeline.attempts] == [0, 1, 2, 3, 4]
     assert world.timeline.attempts[1].why == "worker-1 failed first: exit code 1"
-    training, elapsed = seconds(world)
-    assert (training, elapsed) == (300.0, 316.0)
-
-
-def seen(world: World, name: str, *, ready: bool) -> tuple[Span, ...]:
-    """The spans of a Pod whose readiness changes now."""
-    since = timestamp(world.now)
-    started = {"running": {"startedAt": timestamp(START)}}
-    pod = {
-        "metadata": {},
-        "spec": {"volumes": [{"name": RUN_STATE}]},
-        "status": {
-            "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": since}],
-            "containerStatuses": [{"name": "pytorch", "state": started}],
-        },
-    }
-    return spans_of(pod, world.pods[name].spans)

@@ -12,8 +12,6 @@ from specs import kubeflow_job, replicas, training_job, worker
 from watcher_rules import observed
 from world import START, World, of_replicas, stored_job
 
-SECOND = Settings(run="two")
-
 
 def torch(
     git: bool = False, *, policy: str = "OnFailure", together: bool = False, **run: Any
@@ -175,44 +173,30 @@ def test_pods_of_another_run_do_not_decide() -> None:
     assert world.deleted == []
 
 
-def test_done_marker_set_by_hand_ends_the_run() -> None:
-    world = World(training_job())
-    world.status = {"done": world.spec_hash}
-    world.fail("mnist-worker-0")
-    world.vanish("mnist-launcher")
-    world.wait(600)
-    assert world.record.phase == "Succeeded"
-    assert world.of(CreatePod) == []
-
-
 # Cleaning -----------------------------------------------------------------------------------
 
-CLEANED = [
-    ("None", set()),
-    ("Running", {"mnist-worker-0", "mnist-worker-2"}),
-    ("All", {"mnist-master-0", "mnist-worker-0", "mnist-worker-1", "mnist-worker-2"}),
-]
+WORKERS = {f"mnist-worker-{index}" for index in range(3)}
+CLEANED = {
+    "None": (set(), set()),
+    "Running": (WORKERS - {"mnist-worker-1"}, WORKERS - {"mnist-worker-1"}),
+    "All": ({"mnist-master-0", *WORKERS}, WORKERS - {"mnist-worker-1"}),
+}
+"""By policy: which Pods are deleted, and which of a tool for Git are ended."""
 
 
-@pytest.mark.parametrize(("policy", "gone"), CLEANED)
-def test_clean_pod_policy_deletes_what_it_says_without_a_tool(policy: str, gone: set[str]) -> None:
-    world = torch(cleanPodPolicy=policy)
+@pytest.mark.parametrize("git", [False, True])
+@pytest.mark.parametrize("policy", CLEANED)
+def test_clean_pod_policy_deletes_what_it_says_and_only_ends_pods_of_git(
+    policy: str, git: bool
+) -> None:
+    world = torch(git=git, cleanPodPolicy=policy)
     world.succeed("mnist-worker-1")
     world.succeed("mnist-master-0")
-    world.wait(60)
-    assert set(world.declared) - set(world.pods) == gone
-
-
-@pytest.mark.parametrize("policy", ["None", "Running", "All"])
-def test_clean_pod_policy_only_ends_pods_synced_from_git(policy: str) -> None:
-    world = torch(git=True, cleanPodPolicy=policy)
-    world.succeed("mnist-master-0")
     world.wait(600)
-    assert world.deleted == []
-    ended = {one.name for one in world.patched("end")}
-    workers = {f"mnist-worker-{index}" for index in range(3)}
-    assert ended == (set() if policy == "None" else workers)
-    assert len(world.patched("end")) == len(ended)
+    gone, ended = CLEANED[policy]
+    assert set(world.declared) - set(world.pods) == (set() if git else gone)
+    assert {one.name for one in world.patched("end")} == (ended if git else set())
+    assert len(world.patched("end")) == len(ended if git else ())
 
 
 def test_resident_workers_synced_from_git_end_by_themselves() -> None:
@@ -488,32 +472,20 @@ def test_name_held_by_a_pod_of_another_run_is_awaited() -> None:
 
 
 def test_pod_state_has_only_what_rules_read() -> None:
-    pod = {
-        "metadata": {
-            "name": "mnist-worker-3",
-            "uid": "u",
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"etcompile.dev/role": "worker", "etcompile.dev/index": "3"},
-            "annotations": {"etcompile.dev/spec-hash": "abc"},
-        },
-        "status": {
-            "phase": "Failed",
-            "reason": "Evicted",
-            "conditions": [{"type": "Ready", "status": "False"}],
-            "containerStatuses": [
-                {"name": "main", "restartCount": 2, "state": {"terminated": {"exitCode": 137}}},
-                {"name": "side", "restartCount": 1, "state": {"running": {}}},
-            ],
-            "initContainerStatuses": [{"name": "init", "restartCount": 4, "state": {}}],
-        },
+    labels = {"etcompile.dev/role": "worker", "etcompile.dev/index": "3"}
+    metadata = {"name": "mnist-worker-3", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    metadata |= {"labels": labels, "annotations": {"etcompile.dev/spec-hash": "abc"}}
+    main = {"name": "main", "restartCount": 2, "state": {"terminated": {"exitCode": 137}}}
+    status = {
+        "phase": "Failed",
+        "reason": "Evicted",
+        "conditions": [{"type": "Ready", "status": "False"}],
+        "containerStatuses": [main, {"name": "side", "restartCount": 1, "state": {"running": {}}}],
+        "initContainerStatuses": [{"name": "init", "restartCount": 4, "state": {}}],
     }
+    pod = {"metadata": metadata, "status": status}
     assert observed(pod) == PodState(
-        "mnist-worker-3",
-        "u",
-        "worker",
-        3,
-        "abc",
-        "Failed",
+        *("mnist-worker-3", "u", "worker", 3, "abc", "Failed"),
         reason="Evicted",
         disrupted=True,
         exits=(("main", 137),),

@@ -112,18 +112,6 @@ def test_logs_are_not_read_without_the_annotation() -> None:
     assert not world.deleted
 
 
-def test_stuck_mpi_job_gets_a_new_launcher() -> None:
-    document = mpi_job()
-    document["metadata"]["annotations"] = STUCK
-    for role in document["spec"]["mpiReplicaSpecs"].values():
-        role["restartPolicy"] = "OnFailure"
-    world = World(document)
-    before = uids(world)
-    speaks(world)
-    world.wait(LIMIT + 60)
-    assert {name for name, uid in uids(world).items() if uid != before[name]} == {"mnist-launcher"}
-
-
 def test_stuck_launcher_of_a_kubernetes_job_is_deleted_for_it_to_recreate() -> None:
     document = mpi_job(version="v2beta1")
     document["metadata"]["annotations"] = STUCK

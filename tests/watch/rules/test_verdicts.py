@@ -96,6 +96,10 @@ def test_failed_dynamic_worker_of_tensorflow_does_not_fail_the_run() -> None:
     world.succeed("mnist-worker-0")
     world.settle()
     assert world.record.phase == "Succeeded"
+    none_left = kubeflow("TFJob", {"Worker": 2}, enableDynamicWorker=True)
+    none_left.fail("mnist-worker-0")
+    none_left.settle()
+    assert (none_left.record.phase, none_left.record.reason) == ("Failed", "NoneLeft")
 
 
 def test_worker_of_mxnet_that_failed_for_good_is_left_to_the_scheduler() -> None:
@@ -112,14 +116,6 @@ def test_worker_of_mxnet_that_failed_for_good_is_left_to_the_scheduler() -> None
     hopeless.fail("mnist-scheduler-0", 1)
     hopeless.settle()
     assert hopeless.record.phase == "Failed"
-
-
-def test_run_fails_when_no_replica_is_left_that_could_succeed() -> None:
-    world = kubeflow("TFJob", {"Worker": 2}, enableDynamicWorker=True)
-    world.fail("mnist-worker-0")
-    world.settle()
-    assert world.record.phase == "Failed"
-    assert world.record.reason == "NoneLeft"
 
 
 # et-operator --------------------------------------------------------------------------------
@@ -145,14 +141,10 @@ def test_launcher_that_git_recreates_in_time_is_no_failure() -> None:
     assert world.record.phase == "Running"
 
 
-def launcher_policy(policy: str, **spec: Any) -> World:
-    job = training_job(**spec)
-    job["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = policy
-    return World(job)
-
-
 def test_launcher_with_a_policy_comes_back_within_the_limit() -> None:
-    world = launcher_policy("Always", backoffLimit=2)
+    job = training_job(backoffLimit=2)
+    job["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = "Always"
+    world = World(job)
     for _ in range(2):
         world.fail("mnist-launcher")
         world.wait(60)
@@ -164,6 +156,18 @@ def test_launcher_with_a_policy_comes_back_within_the_limit() -> None:
 
 
 # Limits -------------------------------------------------------------------------------------
+
+
+def test_backoff_limit_counts_failed_pods_across_watchers() -> None:
+    world = kubeflow("PyTorchJob", {"Worker": 3}, "ExitCode", runPolicy={"backoffLimit": 2})
+    for name in ("mnist-worker-0", "mnist-worker-1"):
+        world.fail(name, 137)
+        world.wait(700)
+        world.restart_watcher()
+        assert world.record.phase == "Running"
+    world.fail("mnist-worker-2", 137)
+    world.settle()
+    assert (world.record.phase, world.record.reason) == ("Failed", "BackoffLimitExceeded")
 
 
 def test_backoff_limit_counts_restarts_in_place() -> None:
