@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Iterator
 import pytest
 from watched import QUICK, Place, Running
 
-from etcompile.integrations.watcher_manifests import Installation, manifests
+from etcompile.integrations.watcher_manifests import NAME, Installation, manifests
 from etcompile.kubeapi import connect
 from etcompile.watch.core.view import Timeouts
-from installation.choices import IMAGE, RIGHTS
-from installation.doors import Rendered, by_helm, by_kustomize, overlay
+from installation.choices import IMAGE
 
 PATHS = {
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
@@ -52,47 +51,15 @@ def run(control_plane, namespace, tmp_path) -> Callable[..., subprocess.Complete
 
 
 @pytest.fixture
-def door() -> str:
-    """How the watcher is installed: a test may be parametrized with the other ways."""
-    return "manifests"
+def granted(control_plane, namespace) -> Callable[..., str]:
+    """`granted(without=(resource, verb))`: a token with the watcher's rights, and one less.
 
+    Those of the manifests; the other ways of installing it grant the same (tests/installation).
+    """
 
-@pytest.fixture
-def rendered(request, door, tmp_path) -> Callable[..., Rendered]:
-    """`rendered(namespace)`: what installs a watcher of a namespace, by that door."""
-
-    def render(namespace: str, rights: Collection[str] = ()) -> Rendered:
-        if door == "helm":
-            helm = request.getfixturevalue("consumer")("helm")
-            return by_helm(helm, {RIGHTS[right][0]: True for right in rights}, namespace=namespace)
-        if door == "kustomize":
-            kustomize = request.getfixturevalue("consumer")("kustomize")
-            components = [RIGHTS[right][1] for right in rights]
-            options = {
-                "namespace": namespace,
-                "resources": ["namespaced"],
-                "components": components,
-            }
-            return by_kustomize(kustomize, overlay(tmp_path / "watcher", **options))
-        return Rendered(
-            manifests(Installation(namespace, (namespace,), IMAGE, **dict.fromkeys(rights, True)))
-        )
-
-    return render
-
-
-@pytest.fixture
-def granted(control_plane, namespace, rendered) -> Callable[..., str]:
-    """`granted(without=(resource, verb))`: a token with the watcher's rights, and one less."""
-
-    def grant(
-        without: tuple[str, str] | None = None,
-        namespace: str = namespace,
-        *,
-        rights: Collection[str] = (),
-    ) -> str:
-        installed = rendered(namespace, rights)
-        for value in installed.objects:
+    def grant(without: tuple[str, str] | None = None, rights: Collection[str] = ()) -> str:
+        installation = Installation(namespace, (namespace,), IMAGE, **dict.fromkeys(rights, True))
+        for value in manifests(installation):
             if value["kind"] not in PATHS:
                 continue
             if value["kind"] == "Role" and without:
@@ -100,7 +67,7 @@ def granted(control_plane, namespace, rendered) -> Callable[..., str]:
             path = PATHS[value["kind"]].format(namespace)
             with contextlib.suppress(urllib.error.HTTPError):
                 control_plane.ask("POST", path, value)
-        return control_plane.service_account(namespace, installed.account)
+        return control_plane.service_account(namespace, NAME)
 
     return grant
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from watched import eventually, training_job
+from watched import eventually
 
 PAGE = Path(__file__).parents[3] / "docs/architecture.md"
 WALK = PAGE.read_text("utf-8").partition("## From a failed Pod to its replacement")[2]
@@ -31,13 +31,10 @@ def test_walk_of_a_failed_pod_is_the_order_of_the_calls(place, watching):
         running = watching()
     finally:
         threading.setprofile(None)
-    place.kubelets()
-    place.submit(training_job())
-    eventually(lambda: place.whole(2) and place.record().get("phase") == "Running", 60)
+    place.begin()
+    eventually(lambda: place.phase() == "Running")
     eventually(lambda: running.watcher.idle)
     calls.clear()
-    uid = place.uid("bert-worker-1")
-    place.fails("bert-worker-1")
-    eventually(lambda: place.uid("bert-worker-1") not in ("", uid), 60)
+    place.replaces("bert-worker-1", seconds=60)
     assert len(HOPS) <= 12
     assert calls == HOPS

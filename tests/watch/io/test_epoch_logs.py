@@ -1,9 +1,7 @@
 """Logs are read for what supervisors say of epochs: only what is new, and without waiting."""
 
-import re
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,11 +10,10 @@ import pytest
 from etcompile.kubeapi import ClusterError
 from etcompile.model.supervision import UNSUPERVISED, epoch_line
 from etcompile.watch.core.act import ActionExecutor, Case, Ledger
-from etcompile.watch.core.actions import EmitEvent, ReadLog
-from etcompile.watch.core.observe import SeenJob, Store
+from etcompile.watch.core.actions import ReadLog
+from etcompile.watch.core.observe import Store
 from etcompile.watch.core.view import UNREAD, LogRead
-from watch.rules.supervised import FIRST, begins, failed, pytorch_job
-from world import World
+from watch.rules.supervised import begins, failed
 
 KEY = ("ml", "mnist")
 POD = {
@@ -39,10 +36,11 @@ class AtOnce(Executor):
 class Logs:
     """A cluster of which only logs can be read."""
 
+    refused = False
+
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.requests: list[str | None] = []
-        self.refused = False
+        self.requests: list[str] = []
 
     def now(self) -> float:
         return 1000.0
@@ -62,29 +60,12 @@ def logs() -> Logs:
 
 
 @pytest.fixture
-def store() -> Store:
+def read(logs: Logs) -> Any:
+    """`read()`: what is known of the log after it was read again."""
     store = Store(lambda key: None)
     store.observe("Pod", POD)
-    return store
-
-
-@pytest.fixture
-def events() -> Any:
-    """What people are told."""
-    emitted: list[EmitEvent] = []
-
-    def emit(about: Any, reason: str, message: str, *, warning: bool, once: str = "") -> None:
-        emitted.append(EmitEvent(reason, message, about.name, once, warning=warning))
-
-    return SimpleNamespace(emitted=emitted, emit=emit)
-
-
-@pytest.fixture
-def read(logs: Logs, store: Store, events: Any) -> Any:
-    """`read()`: what is known of the log after it was read again."""
-    background: Any = AtOnce()
     stub: Any = SimpleNamespace()
-    executor = ActionExecutor(logs, store, lambda: True, stub, events, background)
+    executor = ActionExecutor(logs, store, lambda: True, stub, stub, AtOnce())
     ledger = Ledger()
 
     def read_again() -> LogRead:
@@ -124,33 +105,6 @@ def test_only_the_newest_lines_of_a_log_are_stored(logs: Logs, read: Any) -> Non
     assert epochs(read()) == [*range(184, 200)]
 
 
-def test_log_that_may_not_be_read_is_retried_after_minutes(logs: Logs, read: Any) -> None:
-    world = World(pytorch_job())
+def test_log_that_may_not_be_read_counts_as_failed(logs: Logs, read: Any) -> None:
     logs.refused = True
     assert read().failed
-    world.known_logs[world.pods[FIRST].uid] = {"epochs": LogRead(at=world.now, failed=True)}
-    before = len(world.reads("epochs"))
-    world.wait(299)
-    assert len(world.reads("epochs")) == before
-    world.wait(2)
-    assert len(world.reads("epochs")) == before + 1
-
-
-def test_command_without_a_supervisor_is_reported(logs: Logs, read: Any) -> None:
-    script = (Path(__file__).parents[3] / "templates" / "supervise.sh.j2").read_text()
-    [line] = re.findall("echo '(etcompile: unsupervised: .*)'", script)
-    logs.lines = [f"2026-01-01T00:00:01Z {line}"]
-    world = World(pytorch_job())
-    world.known_logs[world.pods[FIRST].uid] = {"epochs": read()}
-    [event] = [action for action in world.decide() if isinstance(action, EmitEvent)]
-    assert (event.reason, event.pod, event.once) == ("Unsupervised", FIRST, True)
-    assert event.message.startswith("this image has no Python 3.8")
-
-
-def test_event_is_reported_once(logs: Logs, store: Store, events: Any) -> None:
-    stub: Any = SimpleNamespace()
-    executor = ActionExecutor(logs, store, lambda: True, stub, events, AtOnce())
-    case = Case(KEY, stub, SeenJob(), Ledger())
-    for _ in range(2):
-        executor.act(case, [EmitEvent("Unsupervised", "x", FIRST, "u", once=True)])
-    assert len(events.emitted) == 1

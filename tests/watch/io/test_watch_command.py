@@ -15,9 +15,7 @@ from etcompile.kubeapi.controller.endpoints import Endpoints
 
 def test_endpoints_serve_health_readiness_and_metrics(place, watching):
     running = watching()
-    place.kubelets()
-    place.submit(training_job())
-    eventually(lambda: len(place.hosts()) == 2)
+    place.begin()
     checks = {"/healthz": running.watcher.healthy, "/readyz": running.watcher.ready}
     with closing(Endpoints("127.0.0.1", 0, running.watcher.metrics.text, checks)) as serving:
 
@@ -46,12 +44,6 @@ def test_failing_check_is_answered_with_503():
             urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/readyz")
         with caught.value as answer:
             assert (answer.code, answer.read()) == (503, b"not yet\n")
-
-
-def test_missing_kubeconfig_is_named(tmp_path):
-    result = CliRunner().invoke(command, ["--once", "--kubeconfig", str(tmp_path / "none")])
-    assert result.exit_code == 6
-    assert "none" in result.output
 
 
 def test_once_replaces_what_failed_and_ends(place, granted, control_plane):

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from watched import created_pods, eventually, maps, pods, training_job
+from watched import ALWAYS, created_pods, eventually, maps, pods, training_job
 
 from specs import kubeflow_job
 
@@ -16,14 +16,11 @@ def torch(*, suspend: bool) -> dict:
     return kubeflow_job("PyTorchJob", {"Worker": 3}, runPolicy={"suspend": suspend})
 
 
-def apply(place, *documents: dict, kinds: tuple[str, ...] = ("ConfigMap",)) -> None:
-    for value in place.compiled(*documents):
-        if value["kind"] in kinds:
+def apply(place, *documents: dict, marks=None) -> None:
+    """What a commit changes of a job whose Pods stay as they are."""
+    for value in place.compiled(*documents, marks=marks):
+        if value["kind"] == "ConfigMap":
             place.cluster.server_side_apply(value, force=True)
-
-
-def phase(place, job: str = "mnist") -> str:
-    return place.data(f"{job}-etcompile-status").get("phase", "")
 
 
 # resumed ----------------------------------------------------------------------------------------
@@ -34,27 +31,27 @@ def test_pods_of_a_resumed_job_are_left_to_whoever_applies_it(place, watching, h
     running = watching(leads=False)
     place.kubelets()
     place.submit(torch(suspend=False))
-    eventually(lambda: phase(place) == "Running")
+    eventually(lambda: place.phase("mnist") == "Running")
     if how == "while its Pods still go":
         for name in place.pods():
             hold = {"metadata": {"finalizers": ["test.example/hold"]}}
             place.cluster.patch(pods(place), name, hold)
     apply(place, torch(suspend=True))
     eventually(lambda: all("deletionTimestamp" in v["metadata"] for v in place.pods().values()))
-    eventually(lambda: phase(place) == "Suspended")
+    eventually(lambda: place.phase("mnist") == "Suspended")
     if how == "with another watcher":
         running.stop()
         watching(leads=False)
     apply(place, torch(suspend=False))
     for name in place.pods():
         place.let_go(name)
-    eventually(lambda: not place.pods() and phase(place) == "Pending")
+    eventually(lambda: not place.pods() and place.phase("mnist") == "Pending")
     time.sleep(QUIET)
     assert created_pods(place) == []
     for value in place.compiled(torch(suspend=False)):
         if value["kind"] == "Pod":
             place.cluster.create(value)  # refused if the watcher had been faster
-    eventually(lambda: phase(place) == "Running")
+    eventually(lambda: place.phase("mnist") == "Running")
     uid = place.uid("mnist-worker-1")
     place.cluster.delete(pods(place), "mnist-worker-1", grace=0)
     eventually(lambda: place.uid("mnist-worker-1") not in ("", uid))
@@ -65,9 +62,7 @@ def test_pods_of_a_resumed_job_are_left_to_whoever_applies_it(place, watching, h
 
 def test_pods_recreated_during_a_deletion_of_the_job_are_deleted_too(place, watching):
     watching()
-    place.kubelets()
-    place.submit(training_job(workers=9, worker={"restartPolicy": "Always", "replicas": 9}))
-    eventually(lambda: place.whole(9))
+    place.begin(9, ALWAYS)
     for name in place.pods():
         place.cluster.delete(pods(place), name, grace=0)
     eventually(lambda: len(created_pods(place)) >= 9, 60, "nothing came back, so nothing is shown")
@@ -81,9 +76,7 @@ def going(value: dict) -> bool:
 
 def test_pods_of_others_stay_when_the_config_map_of_their_job_goes(place, watching):
     watching()
-    place.kubelets()
-    place.submit(training_job(workers=2))
-    eventually(lambda: place.whole(2))
+    place.begin()
     place.cluster.delete(maps(place), "bert-config")
     time.sleep(QUIET)
     assert not [name for name, one in place.pods().items() if going(one)]
@@ -91,9 +84,7 @@ def test_pods_of_others_stay_when_the_config_map_of_their_job_goes(place, watchi
 
 def test_pods_of_a_job_applied_again_are_left_to_whoever_applies_it(place, watching):
     watching()
-    place.kubelets()
-    place.submit(training_job(workers=3))
-    eventually(lambda: place.whole(3))
+    place.begin(3)
     time.sleep(1.1)  # times in objects are whole seconds
     for name in place.pods():
         place.cluster.delete(pods(place), name, grace=0)
@@ -104,38 +95,12 @@ def test_pods_of_a_job_applied_again_are_left_to_whoever_applies_it(place, watch
     assert created_pods(place) == []
 
 
-# scaled in --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("tool", ["none", "flux"])
-def test_worker_scaled_in_while_it_is_replaced_leaves(place, watching, tool):
-    def synced(value: dict) -> None:
-        if tool == "flux":
-            labels = value["metadata"].setdefault("labels", {})
-            labels["kustomize.toolkit.fluxcd.io/name"] = "jobs"
-
-    watching()
-    place.kubelets()
-    place.submit(training_job(workers=3), marks=synced)
-    eventually(lambda: place.whole(3))
-    place.fails("bert-worker-2")
-    eventually(lambda: place.whole(3) and "bert-worker-2" in created_pods(place))
-    time.sleep(1.1)
-    for value in place.compiled(training_job(workers=2), marks=synced):
-        if value["kind"] == "ConfigMap":
-            place.cluster.server_side_apply(value, force=True)
-    place.fails("bert-worker-1")
-    eventually(lambda: "bert-worker-2" not in place.pods())
-
-
 # relabelled -------------------------------------------------------------------------------------
 
 
 def test_pod_that_lost_the_label_of_its_job_is_reported_and_not_deleted(place, watching):
     watching()
-    place.kubelets()
-    place.submit(training_job(workers=2, worker={"restartPolicy": "Always", "replicas": 2}))
-    eventually(lambda: place.whole(2))
+    place.begin(2, ALWAYS)
     uid = place.uid("bert-worker-1")
     place.cluster.patch(pods(place), "bert-worker-1", {"metadata": {"labels": {JOB: None}}})
     eventually(lambda: place.hosts() == ["bert-worker-0"])

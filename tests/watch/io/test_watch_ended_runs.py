@@ -25,9 +25,8 @@ def documents(policy: str, namespace: str) -> list[dict]:
     """A job of each kind with a policy for the Pods of a run that is over."""
     limits = {"cleanPodPolicy": policy, "backoffLimit": 0}
     jobs = {kind: kubeflow_job(kind, types, runPolicy=limits) for kind, types in TYPES.items()}
-    jobs |= {f"MPI{version}": mpi_job(version) for version in ("v1", "v2beta1")}
-    jobs["MPIv1"]["spec"]["runPolicy"] = limits
-    jobs["MPIv2beta1"]["spec"] |= {"runPolicy": limits, "slotsPerWorker": 1}
+    jobs["MPIJob"] = mpi_job("v1")
+    jobs["MPIJob"]["spec"]["runPolicy"] = limits
     jobs["TrainingJob"] = training_job(cleanPodPolicy=policy)
     jobs["ElasticJob"] = elastic_job()
     jobs["TrainJob"] = {
@@ -43,36 +42,6 @@ def documents(policy: str, namespace: str) -> list[dict]:
                 if isinstance(replicas, dict) and "template" in replicas:
                     replicas.setdefault("restartPolicy", "Never")
     return [*jobs.values()]
-
-
-def launched(place) -> None:
-    """What the Job controller does: the Pod of a launcher that is a Job."""
-    for job in place.cluster.list(place.cluster.resource("batch/v1", "Job"), place.namespace).items:
-        name, template = job["metadata"]["name"], job["spec"]["template"]
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "controller": True, "name": name}
-        owner["uid"] = job["metadata"]["uid"]
-        metadata = {**template["metadata"], "name": f"{name}-x7k2p", "ownerReferences": [owner]}
-        spec = {**template["spec"], "serviceAccountName": "default"}
-        place.cluster.create(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {**metadata, "namespace": place.namespace},
-                "spec": spec,
-            }
-        )
-
-
-def job_failed(place, name: str) -> None:
-    """What the Job controller writes when it tries no more."""
-    reason = {"status": "True", "reason": "BackoffLimitExceeded"}
-    status = {
-        "startTime": "2026-01-01T00:00:00Z",
-        "failed": 1,
-        "conditions": [{"type": kind, **reason} for kind in ("FailureTarget", "Failed")],
-    }
-    jobs = place.cluster.resource("batch/v1", "Job")
-    place.cluster.patch(jobs, name, {"status": status}, place.namespace, subresource="status")
 
 
 @pytest.mark.parametrize("end", ["Succeeded", "Failed"])
@@ -91,7 +60,6 @@ def test_apply_agrees_with_status_about_a_run_that_is_over(
     place.kubelets()
     done = run("apply", "jobs", "--wait", "none")
     assert done.returncode == 0, done.stdout + done.stderr
-    launched(place)
     watching()
     names = [group.name for group in groups]
     eventually(
@@ -102,10 +70,7 @@ def test_apply_agrees_with_status_about_a_run_that_is_over(
     )
     for group in groups:
         for name in group.deciding[0]:
-            pod = name if place.pod(name) else f"{name}-x7k2p"
-            place.becomes(pod, end, 0 if end == "Succeeded" else 1)
-            if pod != name and end == "Failed":
-                job_failed(place, name)
+            place.becomes(name, end, 0 if end == "Succeeded" else 1)
 
     def phases() -> dict[str, str]:
         return {name: place.data(f"{name}-etcompile-status").get("phase") for name in names}
@@ -154,23 +119,3 @@ def test_a_wait_ends_with_the_run_that_the_record_says_is_over(
         assert command.returncode == code, command.stdout + command.stderr
         assert "timed out" not in command.stdout
         assert ("DeadlineExceeded" in command.stdout) == bool(limit)
-
-
-@pytest.mark.parametrize("policy", ["Running", "All"])
-def test_a_wait_ends_with_the_run_whose_pods_the_watcher_removes(
-    place, watching, run, tmp_path, namespace, policy
-):
-    jobs = [job for job in documents(policy, namespace) if job["kind"] in ("TFJob", "TrainingJob")]
-    (tmp_path / "jobs.yaml").write_text(yaml.safe_dump_all(jobs))
-    place.kubelets()
-    watching()
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(run, "apply", "jobs.yaml", "--wait", "complete", "--timeout", "120s")
-        for job, pod in (("tfjob", "tfjob-chief-0"), ("trainingjob", "trainingjob-launcher")):
-            status = f"{job}-etcompile-status"
-            eventually(lambda status=status: place.data(status).get("phase") == "Running", 90)
-            place.becomes(pod, "Succeeded", 0)
-        done = waiting.result()
-    assert done.returncode == 0, done.stdout + done.stderr
-    eventually(lambda: not [pod for pod in place.pods() if "worker" in pod], 30)
-    assert run("diff", "jobs.yaml").returncode == 0

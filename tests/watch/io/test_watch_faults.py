@@ -1,9 +1,6 @@
 """A watcher whose network, API server, rival or life fails in the middle of its work."""
 
-import json
 import logging
-import re
-import signal
 import subprocess
 import sys
 import time
@@ -12,12 +9,6 @@ import pytest
 from watched import LEASE, created_pods, eventually, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
-
-
-def started(place, workers: int = 3) -> None:
-    place.kubelets()
-    place.submit(training_job(workers=workers))
-    eventually(lambda: len(place.ready()) == workers)
 
 
 def replaced(place, names: list[str]) -> None:
@@ -58,8 +49,7 @@ def test_write_that_fails_is_decided_again_and_done_once(
     place, watching, proxy, what, kind, status
 ):
     watching(server=proxy.url)
-    started(place)
-    eventually(lambda: place.whole(3))
+    place.begin(3)
     methods, path = WRITES[what]
     for method in methods.split("|"):
         proxy.add(kind, method=method, path=path, status=status, times=2)
@@ -71,61 +61,6 @@ def test_write_that_fails_is_decided_again_and_done_once(
     assert reports(place) == [("bert-worker-1", "PodReplaced")]
 
 
-def test_failure_while_the_watch_is_cut_is_seen(place, watching, proxy):
-    watching(server=proxy.url)
-    started(place)
-    eventually(lambda: place.whole(3))
-    # Whatever each watch tells next is its last word, three times.
-    proxy.add("cut", path=r"/pods\?.*watch=true", times=3, after=1)
-    proxy.add("reset-before", path=r"/pods\?.*watch=true", times=2)
-    proxy.hang_up(r"/pods\?.*watch=true")
-    replaced(place, ["bert-worker-1"])
-    replaced_again = place.uid("bert-worker-2")
-    place.fails("bert-worker-2")
-    eventually(lambda: place.uid("bert-worker-2") not in ("", replaced_again))
-
-
-EXPIRED = json.dumps(
-    {
-        "kind": "Status",
-        "status": "Failure",
-        "reason": "Expired",
-        "message": "too old",
-        "code": 410,
-    }
-)
-
-
-def test_worker_deleted_between_two_watches_comes_back(place, watching, proxy):
-    watching(server=proxy.url)
-    started(place)
-    eventually(lambda: place.whole(3))
-    # No events for a while, and then a list that does not have the Pod.
-    watch = r"/pods\?.*watch=true"
-    proxy.add("status", path=watch, status=503, times=3)
-    proxy.add("status", path=watch, status=410, body=EXPIRED)
-    proxy.hang_up(watch)
-    eventually(lambda: any(seen.fault == "status" for seen in proxy.seen))
-    uid = place.uid("bert-worker-1")
-    place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-1")
-    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
-    eventually(lambda: place.whole(3))
-
-
-def test_expired_watch_lists_again(place, watching, proxy):
-    # The first thing that the first watch tells is its last word, and the next two are refused.
-    proxy.add("cut", path=r"/pods\?.*watch=true", times=1, after=1)
-    proxy.add("status", path=r"/pods\?.*watch=true", status=410, body=EXPIRED, times=2)
-    running = watching(server=proxy.url)
-    started(place)
-    eventually(lambda: place.whole(3))
-    replaced(place, ["bert-worker-1"])
-    restarts = {"kind": "Pod", "reason": "expired"}
-    assert running.value("etcompile_watch_stream_restarts_total", **restarts) == 2
-    lists = [seen for seen in proxy.seen if re.search(r"/pods\?(?!.*watch=)", seen.path)]
-    assert len([seen for seen in lists if seen.method == "GET"]) == 3
-
-
 def test_partitioned_leader_is_replaced_and_its_late_writes_change_nothing(
     place, watching, proxy, caplog
 ):
@@ -134,8 +69,7 @@ def test_partitioned_leader_is_replaced_and_its_late_writes_change_nothing(
     eventually(lambda: first.leading.valid)
     second = watching()
     eventually(lambda: [one for one in caplog.messages if one.startswith("standing by: test-")])
-    started(place, 12)
-    eventually(lambda: place.whole(12), 30)
+    place.begin(12)
     names = [f"bert-worker-{number}" for number in range(1, 11)]
     # What the first has decided reaches the API server after the second took over.
     proxy.add("delay", path=".", seconds=LEASE * 2, times=10_000)
@@ -158,8 +92,7 @@ def test_robbed_leader_stops_says_who_leads_and_goes_on_when_the_lease_is_free(
 ):
     caplog.set_level(logging.INFO)
     running = watching()
-    started(place)
-    eventually(lambda: place.whole(3))
+    place.begin(3)
     assert "became leader" in caplog.messages
     leases = place.cluster.resource("coordination.k8s.io/v1", "Lease")
     stolen = {"holderIdentity": "robber", "leaseDurationSeconds": 3}
@@ -178,49 +111,8 @@ def test_robbed_leader_stops_says_who_leads_and_goes_on_when_the_lease_is_free(
 def test_two_watchers_that_both_lead_replace_each_worker_once(place, watching):
     watching(leads=False)
     watching(leads=False)
-    started(place, 12)
-    eventually(lambda: place.whole(12))
+    place.begin(12)
     replaced(place, [f"bert-worker-{number}" for number in range(1, 11)])
-
-
-@pytest.fixture
-def process(place, granted, control_plane, tmp_path):
-    """`process()`: the command, as a process of its own, under its own rights."""
-    running: list[subprocess.Popen] = []
-    kubeconfig = control_plane.kubeconfig(token=granted(), namespace=place.namespace)
-
-    def start() -> subprocess.Popen:
-        command = [sys.executable, "-m", "etcompile", "watch", "--kubeconfig", str(kubeconfig)]
-        with (tmp_path / f"said-{len(running)}").open("w") as said:
-            running.append(
-                subprocess.Popen([*command, "-v", "--lease", "2", "--listen", ""], stderr=said)
-            )
-        return running[-1]
-
-    yield start
-    for number, one in enumerate(running):
-        if one.poll() is None:
-            one.kill()
-        one.wait()
-        print(f"watcher {number} said:", (tmp_path / f"said-{number}").read_text())
-
-
-def test_killed_watcher_is_continued_by_the_next_one(place, process):
-    first = process()
-    started(place, 12)
-    eventually(lambda: place.whole(12), 30)
-    names = [f"bert-worker-{number}" for number in range(1, 11)]
-    before = {name: place.uid(name) for name in names}
-    for name in names[:5]:
-        place.fails(name)
-    eventually(lambda: place.uid(names[0]) != before[names[0]])
-    first.send_signal(signal.SIGKILL)
-    for name in names[5:]:
-        place.fails(name)
-    process()
-    eventually(lambda: all(place.uid(name) not in ("", uid) for name, uid in before.items()), 40)
-    eventually(lambda: place.whole(12), 30)
-    once_each(place, names)
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Pending"])
@@ -228,8 +120,7 @@ def test_deletion_that_the_api_server_left_unfinished_is_finished(
     place, watching, control_plane, phase
 ):
     first = watching()
-    started(place)
-    eventually(lambda: place.whole(3))
+    place.begin(3)
     first.stop()
     uid = place.uid("bert-worker-1")
     if phase == "Failed":
@@ -237,8 +128,9 @@ def test_deletion_that_the_api_server_left_unfinished_is_finished(
     else:
         place.holding.set()
         place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-1")
-        [again] = [one for one in place.compiled(training_job(workers=3)) if is_worker_1(one)]
-        uid = place.cluster.create(again)["metadata"]["uid"]
+        objects = place.compiled(training_job(workers=3))
+        again = {one["metadata"]["name"]: one for one in objects if one["kind"] == "Pod"}
+        uid = place.cluster.create(again["bert-worker-1"])["metadata"]["uid"]
     control_plane.half_delete(place.namespace, "bert-worker-1")
     assert place.pod("bert-worker-1")["metadata"]["deletionTimestamp"]
     watching()
@@ -247,16 +139,16 @@ def test_deletion_that_the_api_server_left_unfinished_is_finished(
     eventually(lambda: place.whole(3))
 
 
-def is_worker_1(value: dict) -> bool:
-    return (value["kind"], value["metadata"]["name"]) == ("Pod", "bert-worker-1")
-
-
-def test_terminated_watcher_releases_its_lease(place, process):
-    first = process()
-    started(place)
-    eventually(lambda: place.whole(3), 30)
-    first.terminate()
-    assert first.wait(timeout=15) == 0
+def test_terminated_watcher_releases_its_lease(place, granted, control_plane):
+    kubeconfig = control_plane.kubeconfig(token=granted(), namespace=place.namespace)
+    command = [sys.executable, "-m", "etcompile", "watch", "--kubeconfig", str(kubeconfig)]
+    with subprocess.Popen([*command, "--lease", "2", "--listen", ""]) as process:
+        try:
+            place.begin(3)
+            process.terminate()
+            assert process.wait(timeout=15) == 0
+        finally:
+            process.kill()
     lease = place.cluster.get(place.cluster.resource("coordination.k8s.io/v1", "Lease"), NAME)
     assert not lease["spec"].get("holderIdentity")
 
@@ -264,5 +156,5 @@ def test_terminated_watcher_releases_its_lease(place, process):
 def test_watcher_waits_for_a_cluster_that_does_not_answer(place, watching, proxy):
     proxy.add("status", path=".", status=503, times=30)
     watching(server=proxy.url)
-    started(place)
+    place.begin(3)
     replaced(place, ["bert-worker-1"])

@@ -12,7 +12,6 @@ import re
 import threading
 import time
 
-import pytest
 from watched import QUICK, eventually, is_ready, maps, training_job
 
 from etcompile.kubeapi import ClusterError
@@ -25,13 +24,6 @@ LEAVES = 2.0
 """Seconds within which a host that is gone leaves the list (docs/recovery.md)."""
 
 
-def begun(place, workers: int) -> None:
-    place.kubelets()
-    place.submit(training_job(workers=workers))
-    eventually(lambda: place.whole(workers))
-    eventually(lambda: is_ready(place.pod("bert-launcher")))
-
-
 def applied(place, job: dict) -> None:
     """What is declared is applied: the ConfigMap with its list, and workers that are new."""
     there = place.pods()
@@ -41,26 +33,6 @@ def applied(place, job: dict) -> None:
         elif value["kind"] == "Pod" and value["metadata"]["name"] not in there:
             with contextlib.suppress(ClusterError):  # the watcher may have been faster
                 place.cluster.create(value)
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        ("POST", r"/pods\?"),
-        ("PATCH", r"/configmaps/bert-etcompile-status"),
-    ],
-    ids=["replacement", "record"],
-)
-def test_dead_host_leaves_the_list_though_a_write_is_refused(place, watching, proxy, fault):
-    watching(server=proxy.url)
-    begun(place, 3)
-    method, path = fault
-    proxy.add("status", method=method, path=path, status=500, times=10_000)
-    uid = place.uid("bert-worker-1")
-    place.fails("bert-worker-1")
-    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
-    if method == "PATCH":
-        assert place.uid("bert-worker-1") == uid, "what is not recorded must not be done"
 
 
 # Sampled ----------------------------------------------------------------------------------------
@@ -125,7 +97,8 @@ def hosts(text: str) -> list[str]:
 
 def test_sampled_list_is_whole_and_has_no_dead_host_but_the_anchor(place, watching):
     watching()
-    begun(place, 5)
+    place.begin(5)
+    eventually(lambda: is_ready(place.pod("bert-launcher")))
     samples, dice = Samples(place), random.Random(50)
     written = [place.data("bert-etcompile-hosts")["hostfile"]]
     for _ in range(SCALINGS):

@@ -1,6 +1,5 @@
 """A watcher that runs for months: nothing is kept of jobs that are gone."""
 
-import contextlib
 from collections import deque
 from typing import Any
 
@@ -85,28 +84,3 @@ def test_watcher_forgets_jobs_that_are_deleted(place, watching):
         }
 
     eventually(lambda: not grown(), 10, why=str(grown()))
-
-
-def test_standby_forgets_jobs_that_are_deleted_when_it_leads(place, watching, monkeypatch):
-    running = watching()
-    before = sizes_of(running.watcher)
-    place.submit(training_job(name="h-0", workers=2))
-    place.kubelets()
-    eventually(lambda: of_replicas(place.run_record("h-0"), "seen"), 30)
-    leading = running.watcher._leading  # noqa: SLF001
-    with monkeypatch.context() as patched:
-        patched.setattr(type(leading), "valid", property(lambda _self: False))
-        clear(place)
-        eventually(lambda: not running.watcher._store.known(), 30)  # noqa: SLF001
-    running.watcher.led(True)
-
-    def grown() -> dict[str, int]:
-        return {
-            path: size
-            for path, size in sizes_of(running.watcher).items()
-            if size > before.get(path, 0) and not path.endswith(STEADY)
-        }
-
-    with contextlib.suppress(AssertionError):
-        eventually(lambda: not grown(), 30)
-    assert grown() == {}

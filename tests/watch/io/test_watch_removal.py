@@ -63,7 +63,7 @@ def test_expired_job_goes_with_its_objects_and_nothing_of_others(place, watching
     others = foreign(place)
     place.kubelets()
     place.submit(torch())
-    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
+    eventually(lambda: place.phase("mnist") == "Running")
     place.becomes("mnist-master-0", "Succeeded", 0)
     eventually(lambda: left(place) == others)
     codes = [
@@ -81,7 +81,7 @@ def test_expired_mpi_job_goes_with_its_rights_and_key_pair(place, watching):
     place.kubelets()
     place.submit(mpi_job(runPolicy={"ttlSecondsAfterFinished": 1, "cleanPodPolicy": "None"}))
     with contextlib.suppress(AssertionError):
-        eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
+        eventually(lambda: place.phase("mnist") == "Running")
     assert {kind for kind, _ in left(place)} >= {"Role", "RoleBinding", "ServiceAccount"}
     place.becomes("mnist-launcher", "Succeeded", 0)
     eventually(lambda: left(place) == set())
@@ -119,7 +119,7 @@ def test_expired_job_that_may_not_be_removed_stays_and_is_reported_once(place, w
     watching(rights=[] if how == "rights" else ["removal"])
     place.kubelets()
     place.submit(torch(), marks=marks)
-    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
+    eventually(lambda: place.phase("mnist") == "Running")
     place.becomes("mnist-master-0", "Succeeded", 0)
     [message] = eventually(lambda: messages(place))
     time.sleep(2)

@@ -66,8 +66,7 @@ def served(place: Place) -> bool:
     )
 
 
-@pytest.mark.parametrize("door", ["manifests", "helm", "kustomize"])
-def test_rendered_rights_are_enough_under_the_rendered_policy(place, watching, door):
+def test_rendered_rights_are_enough_under_the_rendered_policy(place, watching):
     for value in manifests(Installation(place.namespace, (place.namespace,), "watcher:1")):
         if value["kind"].startswith("ValidatingAdmissionPolicy"):
             place.cluster.server_side_apply(value)

@@ -8,7 +8,6 @@ killed besides, PAUSE for how many seconds at most nothing happens between two, 
 """
 
 import contextlib
-import json
 import os
 import random
 import subprocess
@@ -250,19 +249,17 @@ class Storm:
             yield f"missing {sorted(wanted - pods.keys())}, too many {sorted(pods.keys() - wanted)}"
 
     def _miscounted(self, job: str, workers: list[str], status: dict[str, str]) -> Iterator[str]:
-        record = json.loads(status.get("record", "{}"))
-        if record.get("phase", "Pending") != "Running":
-            yield f"{job} is {record.get('phase')}: {record.get('message')}"
-        written = read_record(status) or RunRecord("")
+        record = read_record(status) or RunRecord("")
+        if record.phase != "Running":
+            yield f"{job} is {record.phase}: {record.message}"
         total = 0
         for name in workers:
-            count = written.replica(("worker", int(name.rpartition("-")[2]))).failed
+            count = record.replica(("worker", int(name.rpartition("-")[2]))).failed
             total += count
             allowed = self.ledger.counted(name)
             if count not in allowed:
                 yield f"{name} failed {allowed[0]} to {allowed[-1]} times, {count} are counted"
-        counted = record.get("replaced", {}).get("worker", 0)
-        if counted != total:
+        if (counted := record.replaced.get("worker", 0)) != total:
             yield f"{job}: {counted} replacements are counted, {total} failures"
 
     def _undeserved(self) -> Iterator[str]:

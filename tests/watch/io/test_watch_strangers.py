@@ -45,9 +45,7 @@ def test_copy_of_a_launcher_that_no_job_created_ends_no_run(place, watching, att
     job = next(v for v in objects if v["kind"] == "Job")
     fake = attacker.create(launcher_pod(job))["metadata"]["name"]
     eventually(lambda: place.becomes(fake, "Succeeded", 0))
-    uid = place.uid("mnist-worker-0")
-    place.fails("mnist-worker-0")
-    eventually(lambda: place.uid("mnist-worker-0") not in ("", uid))
+    place.replaces("mnist-worker-0")
     eventually(lambda: len(place.ready()) == 2)
     assert place.record("mnist").get("phase", "Pending") in ("Pending", "Running")
     # The one that the Job controller makes counts.
@@ -79,12 +77,4 @@ def test_pod_of_another_controller_is_reported_once_and_ends_no_run(place, watch
     eventually(lambda: place.events_of("NameTaken", "bert-launcher"))
     assert "done" not in place.data("bert-etcompile-status")
     assert place.record().get("phase", "Pending") != "Succeeded"
-    # Once it is gone, nothing of it is left.
-    place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-launcher", grace=0)
-    eventually(lambda: place.pod("bert-launcher") is None)
-    place.cluster.create(launcher)
-    eventually(lambda: place.becomes("bert-launcher", "Running"))
-    eventually(lambda: place.record().get("phase") == "Running")
-    place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: place.record().get("phase") == "Succeeded")
     assert len(place.events_of("NameTaken", "bert-launcher")) == 1

@@ -4,11 +4,9 @@ import json
 import logging
 
 import pytest
-from msgspec import structs
-from watched import QUICK, eventually, training_job
+from watched import eventually, training_job
 
 from etcompile.cli.watch import JsonFormatter
-from etcompile.model.protocol import SPEC_HASH
 from etcompile.watch.core.act import Ledger
 from etcompile.watch.core.reports import say
 
@@ -22,15 +20,10 @@ def said(caplog):
     return lambda: [record.getMessage() for record in caplog.records]
 
 
-def begun(place) -> None:
-    place.kubelets()
-    place.submit(training_job())
-    eventually(lambda: place.whole(2) and place.record().get("phase") == "Running")
-
-
 def test_log_says_when_a_job_is_supervised_replaced_and_gone(place, watching, said):
     watching()
-    begun(place)
+    place.begin()
+    eventually(lambda: place.phase() == "Running")
     job = f"{place.namespace}/bert"
     [line] = eventually(lambda: [one for one in said() if one.startswith(f"{job}: supervised")])
     assert f"run {place.record()['run']}, Pods: 3" in line
@@ -45,28 +38,6 @@ def test_log_says_when_a_job_is_supervised_replaced_and_gone(place, watching, sa
     assert len([one for one in said() if "supervised" in one]) == 2
     # What a line says has happened: nothing is announced that may fail.
     assert not [one for one in said() if "recreating" in one]
-
-
-@pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
-def test_pod_without_its_spec_hash_is_replaced_if_its_run_is_known(place, watching, there):
-    first = watching()
-    begun(place)
-    if not there:
-        first.stop()
-    pods = place.cluster.resource("v1", "Pod")
-    without_hash = {"metadata": {"annotations": {SPEC_HASH: None}}}
-    place.cluster.patch(pods, "bert-worker-1", without_hash)
-    uid = place.uid("bert-worker-1")
-    if there:  # it is known which run the Pod was created for
-        place.fails("bert-worker-1")
-        eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
-        return
-    watching(timeouts=structs.replace(QUICK, start=1.0))
-    eventually(lambda: place.events_of("NameTaken", "bert-worker-1"))
-    run = place.record()["run"]
-    place.cluster.patch(pods, "bert-worker-1", {"metadata": {"annotations": {SPEC_HASH: run}}})
-    place.fails("bert-worker-1")
-    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
 
 
 def test_log_as_json_has_a_field_for_each_fact(caplog):
@@ -110,42 +81,10 @@ def test_ledger_reports_each_fact_once_and_forgets_what_is_resolved():
 # Its ConfigMaps ----------------------------------------------------------------------------------
 
 
-def test_config_maps_of_others_are_reported_one_after_the_other_and_not_written(
-    place, watching, said
-):
-    maps = place.cluster.resource("v1", "ConfigMap")
-    theirs = {}
-    for slot in ("status", "hosts"):
-        metadata = {"name": f"bert-etcompile-{slot}"}
-        value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        theirs[slot] = place.cluster.create({**value, "data": {"nginx.conf": "x"}})
-    running = watching()
-    place.kubelets()
-    place.submit(training_job())
-    eventually(lambda: place.events_of("NameTaken", "bert-config"))
-    eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken") == 1)
-    assert place.cluster.get(maps, "bert-etcompile-status") == theirs["status"]
-    place.cluster.delete(maps, "bert-etcompile-status")
-    eventually(lambda: len(place.events_of("NameTaken", "bert-config")) == 2, 40)
-    held = " ".join(event["message"] for event in place.events_of("NameTaken", "bert-config"))
-    for slot in ("status", "hosts"):
-        assert f"the ConfigMap bert-etcompile-{slot} does not have the label" in held
-    assert running.value(UNSUPERVISED, reason="NameTaken") == 1
-    assert len([one for one in said() if "bert: not supervised: " in one]) == 2
-    assert place.cluster.get(maps, "bert-etcompile-hosts") == theirs["hosts"]
-    place.cluster.delete(maps, "bert-etcompile-hosts")
-    eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken") == 0, 40)
-    [line] = eventually(lambda: [one for one in said() if "supervised again after" in one])
-    assert f"{place.namespace}/bert: " in line
-    eventually(lambda: place.whole(2))
-
-
 @pytest.mark.parametrize("slot", ["status", "hosts"])
 def test_config_map_that_lost_its_label_is_reported_and_nothing_forgotten(place, watching, slot):
     running = watching()
-    place.kubelets()
-    place.submit(training_job())
-    eventually(lambda: place.whole(2) and place.record())
+    place.begin()
     place.fails("bert-worker-0")
     eventually(lambda: place.record().get("replaced") == {"worker": 1} and place.whole(2))
     started = place.record()["started"]

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from watched import Place, eventually, job_map, training_job
+from watched import Place, create_pod, eventually, job_map, training_job
 
 import etcompile
 from etcompile.kubeapi import ClusterError, connect
@@ -72,20 +72,10 @@ class Tenant:
         """Creates a Pod that looks like one of a job."""
         name = f"{job}-worker-{next(self.number)}"
         owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": owner}]
-        self.place.cluster.create(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {
-                    "name": name,
-                    "namespace": self.place.namespace,
-                    "labels": {"etcompile.dev/job": job, "etcompile.dev/role": "worker"},
-                    "annotations": {"etcompile.dev/spec-hash": "x" * notes},
-                    **({"ownerReferences": owners} if owner else {}),
-                },
-                "spec": {"containers": [{"name": "train", "image": image}]},
-            }
-        )
+        owned = {"ownerReferences": owners} if owner else {}
+        labels = {"etcompile.dev/job": job, "etcompile.dev/role": "worker"}
+        metadata = {"labels": labels, "annotations": {"etcompile.dev/spec-hash": "x" * notes}}
+        create_pod(self.place, name, image, **metadata, **owned)
         return name
 
     def delete(self, name: str, kind: str = "Pod") -> None:
@@ -126,28 +116,10 @@ class Tenant:
             status = job_map(self.place, f"{job}-status", job, record=json.dumps(record))
             self.place.cluster.create(status)
 
-    def odd_maps(self) -> None:
-        """ConfigMaps with the names of the watcher's own, of every form."""
-        for form in ("binary", "immutable", "foreign", "unlabelled"):
-            job = f"odd-{next(self.number)}"
-            for value in self.place.compiled(training_job(job, 1)):
-                if "job.yaml" in value.get("data", {}):
-                    self.place.cluster.create(value)
-            for end in ("status", "hosts"):
-                value = job_map(self.place, f"{job}-{end}", job)
-                if form == "unlabelled":
-                    value["metadata"]["labels"] = {}
-                if form in ("binary", "unlabelled"):
-                    value["binaryData"] = {"done": "eA==", "hostfile": "eA=="}
-                value["immutable"] = form == "immutable"
-                if form == "foreign":
-                    value["data"] = {"foreign": "x" * 1000}
-                self.place.cluster.create(value)
-
     def says(self, name: str, message: str) -> None:
         """Has a Pod fail, with a message of its own."""
         ended = {"exitCode": 1, "reason": "Error\nforged: line\x1b[31m", "message": message}
-        status = {"name": "train", "image": "i", "imageID": "i", "ready": False, "restartCount": 0}
+        status = {"name": "main", "image": "i", "imageID": "i", "ready": False, "restartCount": 0}
         status["state"] = {"terminated": ended}
         path = f"/api/v1/namespaces/{self.place.namespace}/pods/{name}/status"
         body = {"status": {"phase": "Failed", "containerStatuses": [status]}}
@@ -163,7 +135,6 @@ class Tenant:
                 self.says(dots, "password=" * 3_600)
                 self.delete(self.pod(owner="u" * 1_000_000))
                 self.many_replicas()
-                self.odd_maps()
                 self.fill_cap()
                 stop.wait(1.0)
                 self.free_cap()
@@ -185,13 +156,8 @@ class Control:
         self.slowest = 0.0
         self._place = place
         self._maps = place.cluster.resource("v1", "ConfigMap")
-        place.cluster.create(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "control", "namespace": place.namespace},
-            }
-        )
+        kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+        place.cluster.create({**kind, "metadata": {"name": "control"}})
 
     def run(self, stop: threading.Event) -> None:
         """Writes again and again."""

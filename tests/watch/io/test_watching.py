@@ -12,13 +12,6 @@ from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import ClusterError
 
 
-def started(place, workers: int = 2, **spec) -> None:
-    """A job whose Pods are all Ready and listed."""
-    place.kubelets()
-    place.submit(training_job(workers=workers, **spec))
-    eventually(lambda: len(place.ready()) == workers)
-
-
 def manifest(pod: dict) -> dict:
     """What of a live Pod came from whoever created it."""
     preserved = ("name", "namespace", "labels", "annotations", "ownerReferences", "finalizers")
@@ -34,8 +27,7 @@ def without_lots(pod: dict) -> str:
 
 def test_failed_worker_is_recreated_as_it_was_and_an_event_says_why(place, watching):
     watching()
-    started(place)
-    eventually(lambda: place.whole(2))
+    place.begin()
     before = place.pod("bert-worker-1")
     place.fails("bert-worker-1", 137)
     after = eventually(
@@ -54,28 +46,9 @@ def test_failed_worker_is_recreated_as_it_was_and_an_event_says_why(place, watch
     assert "137" in events[0]["message"]
 
 
-def test_forty_workers_that_fail_at_once_are_each_replaced_once(place, watching):
-    running = watching()
-    started(place, 45)
-    names = [f"bert-worker-{number}" for number in range(1, 41)]
-    before = {name: pod["metadata"]["uid"] for name, pod in place.pods().items()}
-    threads = [threading.Thread(target=place.fails, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    eventually(lambda: place.whole(45), 40)
-    after = {name: pod["metadata"]["uid"] for name, pod in place.pods().items()}
-    assert {name for name in before if after[name] != before[name]} == set(names)
-    creations = [write for write in place.writes(NAME) if write[0] == "create"]
-    assert sorted(name for _, kind, name in creations if kind == "pods") == sorted(names)
-    # An answer that gets lost on a busy machine is not counted.
-    assert 0 < running.value("etcompile_watch_replacements_total", reason="failed") <= 40
-
-
 def test_run_record_has_no_owner_and_outlives_the_job_unlike_the_host_list(place, watching):
     watching()
-    started(place)
+    place.begin()
     eventually(lambda: place.data("bert-etcompile-hosts") and place.data("bert-etcompile-status"))
     maps = place.cluster.resource("v1", "ConfigMap")
     hosts = place.cluster.get(maps, "bert-etcompile-hosts")
@@ -126,21 +99,15 @@ def test_replaced_pod_belongs_to_the_kustomization_that_declares_pods(place, wat
             value["metadata"]["labels"][label] = "ml-prereqs"
 
     watching()
-    place.kubelets()
-    place.submit(training_job(), marks=staged)
-    eventually(lambda: place.whole(2))
-    before = place.uid("bert-worker-1")
-    place.fails("bert-worker-1")
-    eventually(lambda: place.uid("bert-worker-1") not in ("", before))
+    place.begin(marks=staged)
+    place.replaces("bert-worker-1")
     assert place.pod("bert-worker-1")["metadata"]["labels"][label] == "ml"
 
 
 @pytest.mark.parametrize("marks", [argo_cd, flux], ids=["argocd", "flux"])
 def test_watcher_and_a_tool_that_applies_git_every_second_do_not_fight(place, watching, marks):
     watching()
-    place.kubelets()
-    declared = place.submit(training_job(workers=3), profiles=("argocd", "flux"), marks=marks)
-    eventually(lambda: place.whole(3))
+    declared = place.begin(3, profiles=("argocd", "flux"), marks=marks)
     stop = threading.Event()
     refused: list[ClusterError] = []
 
@@ -158,9 +125,7 @@ def test_watcher_and_a_tool_that_applies_git_every_second_do_not_fight(place, wa
     syncing.start()
     try:
         for name in ("bert-worker-1", "bert-worker-2"):
-            uid = place.uid(name)
-            place.fails(name)
-            eventually(lambda name=name, uid=uid: place.uid(name) not in ("", uid))
+            place.replaces(name)
             eventually(lambda: place.whole(3))
         place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
         eventually(lambda: place.whole(3))
@@ -189,7 +154,7 @@ def writes_but_leases(place) -> list:
 
 def test_watcher_writes_no_object_of_git_but_the_touched_annotation(place, watching):
     watching()
-    started(place)
+    place.begin()
     place.fails("bert-worker-1")
     eventually(lambda: place.whole(2))
     declared = {"bert-config", "bert-worker-0", "bert-worker-1", "bert-launcher"}

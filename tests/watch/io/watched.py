@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import specs
 from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import Cluster, ClusterError, Retries, connect
@@ -39,26 +40,15 @@ def eventually(
     return result
 
 
+ALWAYS = {"restartPolicy": "Always"}
+
+
 def training_job(name: str = "bert", workers: int = 2, **spec: Any) -> dict[str, Any]:
     """An elastic job of et-operator, whose failed workers are replaced."""
-    container = {"name": "train", "image": "horovod/horovod:0.28.1"}
-    worker = {
-        "replicas": workers,
-        "restartPolicy": "OnFailure",
-        "template": {"spec": {"containers": [container]}},
-        **spec.pop("worker", {}),
-    }
-    command = ["horovodrun", "-np", "1", "--host-discovery-script", "/etc/edl/discover_hosts.sh"]
-    launcher = {"containers": [{**container, "command": [*command, "python", "train.py"]}]}
-    return {
-        "apiVersion": "kai.alibabacloud.com/v1alpha1",
-        "kind": "TrainingJob",
-        "metadata": {"name": name},
-        "spec": {
-            "etReplicaSpecs": {"launcher": {"template": {"spec": launcher}}, "worker": worker},
-            **spec,
-        },
-    }
+    role = spec.pop("worker", {})
+    job = specs.training_job(name, replicas=workers, **spec)
+    specs.worker(job).update({"restartPolicy": "OnFailure", **role})
+    return job
 
 
 def job_map(place: "Place", name: str, job: str, **data: str) -> dict[str, Any]:
@@ -111,6 +101,13 @@ class Place:
             self.cluster.create(value)
         return objects
 
+    def begin(self, workers: int = 2, worker: Any = (), **options: Any) -> list[dict]:
+        """Starts kubelets and the job `bert`, and waits until all its workers are listed."""
+        self.kubelets()
+        objects = self.submit(training_job(workers=workers, worker=dict(worker)), **options)
+        eventually(lambda: self.whole(workers), 60)
+        return objects
+
     def let_go(self, name: str) -> None:
         """Takes the finalizers off a Pod that waits for somebody before it goes."""
         self.cluster.patch(self._pods, name, {"metadata": {"finalizers": None}})
@@ -161,17 +158,8 @@ class Place:
             "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": now}],
         }
         if code is not None:
-            ended = {"terminated": {"exitCode": code}}
-            status["containerStatuses"] = [
-                {
-                    "name": "train",
-                    "state": ended,
-                    "restartCount": 0,
-                    "ready": False,
-                    "image": "i",
-                    "imageID": "",
-                }
-            ]
+            main = {"name": "main", "restartCount": 0, "ready": False, "image": "i", "imageID": ""}
+            status["containerStatuses"] = [{**main, "state": {"terminated": {"exitCode": code}}}]
         pinned = {"uid": uid, "resourceVersion": version}
         change = {"metadata": {k: v for k, v in pinned.items() if v}, "status": status}
         try:
@@ -183,6 +171,12 @@ class Place:
     def fails(self, name: str, code: int = 1) -> None:
         """The main container of a Pod ends with a code."""
         self.becomes(name, "Failed", code)
+
+    def replaces(self, name: str, *, seconds: float = 15.0) -> None:
+        """Lets a Pod fail, and waits for the one that takes its place."""
+        uid = self.uid(name)
+        self.fails(name)
+        eventually(lambda: self.uid(name) not in ("", uid), seconds, f"{name} stays away")
 
     # ---- what tests ask ------------------------------------------------------------------------
 
@@ -214,6 +208,10 @@ class Place:
         """Whether the live list of `bert` has so many hosts: those that are Ready, in order."""
         hosts = [host.split(".")[0] for host in self.hosts()]
         return len(hosts) == count and hosts == self.ready()
+
+    def phase(self, job: str = "bert") -> str:
+        """The phase in `J-status`; empty if there is none."""
+        return self.data(f"{job}-etcompile-status").get("phase", "")
 
     def record(self, job: str = "bert") -> dict[str, Any]:
         """The run record; empty if there is none."""
@@ -279,6 +277,13 @@ def maps(place: Place) -> Any:
     return place.cluster.resource("v1", "ConfigMap")
 
 
+def create_pod(place: Place, name: str, image: str = "i", **metadata: Any) -> None:
+    """Creates a Pod of somebody."""
+    metadata = {"name": name, "namespace": place.namespace, **metadata}
+    spec = {"containers": [{"name": "main", "image": image}]}
+    place.cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
 def created_pods(place: Place) -> list[str]:
     """The Pods that watchers created."""
     return [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
@@ -322,14 +327,6 @@ class Running:
                 target=self.leading.run, args=(self._ended,), daemon=True
             )
             self._electing.start()
-
-    def kill(self) -> None:
-        """Ends it as far as anybody outside can tell: no word, and its Lease stays."""
-        self._ended.set()
-        if self.leading:
-            self.leading.cluster.close()
-        self.cluster.close()
-        self.watcher.stop()
 
     def stop(self) -> None:
         """Tells it to stop."""
