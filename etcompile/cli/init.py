@@ -12,7 +12,7 @@ from etcompile.cli.command_line import HELP, Command
 from etcompile.cli.options import reports, usage_errors
 from etcompile.cli.reporting import Reporting, notices
 from etcompile.data import setting_schemas
-from etcompile.diagnostics import RefusedError
+from etcompile.diagnostics import Diagnostic, Location, RefusedError, codes, diagnose
 from etcompile.k8s.names import is_label
 
 if TYPE_CHECKING:
@@ -90,7 +90,15 @@ def command(
     """
     from etcompile.cli.render import command as render
     from etcompile.emit.files import refused, write_files
-    from etcompile.integrations.scaffold import ENVIRONMENT, JOBS, OUTPUT, repository_files
+    from etcompile.integrations.scaffold import (
+        ENVIRONMENT,
+        JOBS,
+        OUTPUT,
+        OVERLAY,
+        repository_files,
+    )
+    from etcompile.load import configuration
+    from etcompile.load.configuration import FILE as CONFIGURATION
     from etcompile.operations.declarations import command_output, normalised
 
     name = name or re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
@@ -109,6 +117,17 @@ def command(
         **values,
     )
     new = {path: text for path, text in files.items() if not os.path.lexists(folder / path)}
+    if CONFIGURATION not in new:
+        # It stays as it is, but the new files name an environment.
+        existing = configuration.named(str(folder / CONFIGURATION))
+        if isinstance(existing, Diagnostic):
+            raise RefusedError([existing])
+        if ENVIRONMENT not in existing.values.get("environments", {}):
+            advice = f'add overlay = ["{OVERLAY}"] in a table [environments.{ENVIRONMENT}]'
+            place = Location(existing.file)
+            raise RefusedError(
+                [diagnose(codes.UNKNOWN_ENVIRONMENT, place, name=ENVIRONMENT, advice=advice)]
+            )
     contents = {path: text.encode() for path, text in new.items()}
     # The folder of manifests is written later.
     refusals = refused(folder, [*new, OUTPUT]) or write_files(folder, contents, only_new=True)

@@ -262,3 +262,16 @@ def test_template_folders_are_the_expected_ones():
     # Python keeps its code there when it runs the build hook.
     folders -= {"__pycache__"}
     assert folders == {"argocd", "flux", "migrate", "pages", "policies", "repository", "watcher"}
+
+
+def test_configuration_without_the_environment_is_refused_before_anything_is_written(tmp_path):
+    (tmp_path / "etcompile.toml").write_text('kubernetes-version = "1.35"\n')
+    done = etcompile("init", ".", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "ET1053" in done.stderr
+    assert [*files(tmp_path)] == ["etcompile.toml"]
+    added = re.search(r"add (overlay = .*) in a table (\[.*\])", done.stderr)
+    assert added
+    with (tmp_path / "etcompile.toml").open("a") as file:
+        file.write(f"{added[2]}\n{added[1]}\n")
+    assert etcompile("init", ".", cwd=tmp_path).returncode == 0
