@@ -482,5 +482,9 @@ def _says_to_whom(line: str, job: str) -> int:
 
 def _names_peer(words: str, job: str) -> bool:
     """Return True if a text names a Pod of the job, or a port or task that only a peer has."""
-    pod = rf"(?<![\w.])(?<!Call From ){re.escape(job)}-(?:[a-z][a-z0-9-]{{0,62}}-\d|{_LONE})"
-    return bool((job and re.search(pod, words)) or _shape("peer").search(words))
+    return bool((job and re.search(pod_pattern(job), words)) or _shape("peer").search(words))
+
+
+def pod_pattern(job: str) -> str:
+    """Return the pattern of the name of a Pod of a job, where it stands for the whole name."""
+    return rf"(?<![\w.])(?<!Call From ){re.escape(job)}-(?:[a-z][a-z0-9-]{{0,62}}-\d|{_LONE})"

@@ -137,8 +137,12 @@ def reports(*more: str) -> Decorator:
 
 # Commands that compile ----------------------------------------------------------------------------
 
-PATHS = click.argument("paths", metavar="PATH...", cls=Paths, nargs=-1, required=True)
-OPTIONAL_PATHS = click.argument("paths", metavar="[PATH...]", cls=Paths, nargs=-1)
+PATHS = click.argument(
+    "paths", metavar="PATH...", cls=Paths, nargs=-1, required=True, type=click.Path()
+)
+OPTIONAL_PATHS = click.argument(
+    "paths", metavar="[PATH...]", cls=Paths, nargs=-1, type=click.Path()
+)
 _CONFIGURATION = (
     click.option(
         "--environment",

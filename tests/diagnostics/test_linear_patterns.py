@@ -84,7 +84,7 @@ BUILT = {
         *of_data("ignored"),
     ],
     ("causes.causes", "_shape"): of_shapes,
-    ("causes.causes", "_names_peer"): lambda: [Pattern(causes._pod_of("job"), 0, "search")],
+    ("causes.causes", "_names_peer"): lambda: [Pattern(causes.pod_pattern("job"), 0, "search")],
     ("frontends.dlrover.elastic_pods", "option"): lambda: [
         Pattern(option.form, re.ASCII, "fullmatch") for option in elastic_pods._OPTIONS
     ],

@@ -36,9 +36,6 @@ OF_MESSAGES = "docs/diagnostics"
 """Its commands show what is refused; tests/diagnostics brings each message about."""
 
 NO_COMMANDS = {
-    ("docs/diagnostics/et1xxx.md", "etcompile check --ignore ET2003 jobs/"): (
-        "what the message is about"
-    ),
     (
         "docs/diagnostics/et2xxx.md",
         "etcompile cannot read kai.alibabacloud.com/v2 of TrainingJob",

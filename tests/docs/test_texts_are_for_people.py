@@ -20,6 +20,7 @@ READERS = {
     "load/configuration.py": "Python's tomllib, which tells places in words only",
     "load/syntax.py": "PyYAML and libyaml",
     "rollout/refusals.py": "the API server",
+    "status/reader.py": "the scheduler, which names unbound claims in words only",
     "status/replicas.py": "us; a word that was said is not said again",
 }
 """Modules that read texts of others, and whose."""

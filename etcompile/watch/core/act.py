@@ -176,7 +176,9 @@ class ActionExecutor(Struct, frozen=True):
         pairs = zip(actions, requests, strict=True)
         due = [action for action, of_action in pairs if not ledger.holds(of_action)]
         records = [action for action in due if isinstance(action, WriteStatus)]
-        is_recorded = bool(records) or not any(isinstance(one, WriteStatus) for one in actions)
+        is_recorded = bool(records) or not any(
+            isinstance(action, WriteStatus) for action in actions
+        )
         problems = self._send_all(case, records)
         for problem in problems:
             if isinstance(problem, OutdatedError):
@@ -214,7 +216,7 @@ class ActionExecutor(Struct, frozen=True):
                         line = None if reason == REPLACED else ""  # logged once it is
                         report(self.events, case.key, action, config, version_of(status), line)
                 case Count(name, by, labels):
-                    self.metrics.count(name, *labels, by=by)
+                    self.metrics.increment(name, *labels, by=by)
                 case ReadLog(name, uid):
                     seen = case.seen.pods.get(name)
                     logs = seen.logs if seen is not None and seen.view.uid == uid else {}
@@ -333,9 +335,9 @@ class ActionExecutor(Struct, frozen=True):
         try:
             answer = request(*args, **more)
         except ClusterError as error:
-            self.metrics.count("api_writes", verb, kind, str(error.status or "none"))
+            self.metrics.increment("api_writes", verb, kind, str(error.status or "none"))
             raise
-        self.metrics.count("api_writes", verb, kind, "ok")
+        self.metrics.increment("api_writes", verb, kind, "ok")
         return answer
 
     def _create(self, value: Object, *, dry_run: bool = False) -> Any:
@@ -444,7 +446,7 @@ class ActionExecutor(Struct, frozen=True):
             self._check_name(case, value)
             return False
         self.store.observe("Pod", live, answer=True)
-        self.metrics.count("replacements", action.reason)
+        self.metrics.increment("replacements", action.reason)
         before = action.lost or action.name
         # The last Pod of that name, and when it was seen to fail or to go.
         last, ended, took = None, "missing", ""

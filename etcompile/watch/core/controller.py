@@ -179,7 +179,7 @@ class Watcher:
             WATCHER,
             identity,
             may_act=self._may_act,
-            counted=lambda status: self.metrics.count("api_writes", "create", "Event", status),
+            counted=lambda status: self.metrics.increment("api_writes", "create", "Event", status),
         )
         self._pool = ThreadPoolExecutor(choices.requests, thread_name_prefix="requests")
         self._executor = ActionExecutor(
@@ -294,7 +294,7 @@ class Watcher:
             due: float | None = begun + _AFTER_A_BUG
             try:
                 again, outcome = self.reconcile(key)
-                self.metrics.count("reconciles", outcome)
+                self.metrics.increment("reconciles", outcome)
                 self.metrics.seconds["reconcile_seconds"].observe(time.monotonic() - begun)
                 due = None if again is None else time.monotonic() + self._until(again)
             except Exception:
@@ -335,7 +335,7 @@ class Watcher:
         self._enqueue_all()
 
     def _restarted(self, kind: str, error: ClusterError) -> bool:
-        self.metrics.count("stream_restarts", kind, "expired" if error.expired else "error")
+        self.metrics.increment("stream_restarts", kind, "expired" if error.expired else "error")
         # A missing right is reported once, and the watch goes on when it is there.
         if not (error.status == 403 and kind in self._forbidden):
             _log.warning("restarting the watch of %s: %s", kind, error)
@@ -487,7 +487,7 @@ class Watcher:
 
     def _declared(self, key: JobKey, memory: JobMemory, seen: SeenJob, config: SeenMap) -> ReadRun:
         maps = seen.maps.values()
-        problem = next((f"{one.name}: {one.problem}" for one in maps if one.problem), "")
+        problem = next((f"{each.name}: {each.problem}" for each in maps if each.problem), "")
         known, version = memory.declared, f"{config.version} {problem}"
         if known is not None and known.version == version:
             return known

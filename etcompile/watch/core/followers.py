@@ -80,7 +80,7 @@ def may_follow(loss: Replica, record: RunRecord) -> bool:
     role, rules, pod = loss.role, loss.role.recovery.relaunch, loss.last
     if rules is None or loss.cause == "succeeded":
         return False
-    if rules.joint and any(one.completed for one in record.replicas.get(role.name, {}).values()):
+    if rules.joint and any(past.completed for past in record.replicas.get(role.name, {}).values()):
         return False
     if pod is not None and loss.cause == "failed" and not pod.disrupted:
         if any(end in rules.never for end in (exit_code(role, pod), *pod.reasons)):

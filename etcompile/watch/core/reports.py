@@ -108,7 +108,7 @@ class Metrics:
                 # What Prometheus has not seen at 0 does not count as an increase.
                 counter.labels(value)
 
-    def count(self, name: str, *labels: str, by: int = 1) -> None:
+    def increment(self, name: str, *labels: str, by: int = 1) -> None:
         counter = self.counters[name]
         (counter.labels(*labels) if labels else counter).inc(by)
 

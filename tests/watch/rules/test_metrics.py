@@ -9,7 +9,7 @@ def test_counter_of_each_cause_begins_at_zero() -> None:
     metrics = Metrics(failures.LISTENER.counters)
     value = metrics.registry.get_sample_value
     assert {value("etcompile_watch_failures_total", {"cause": name}) for name in names()} == {0.0}
-    metrics.count("failures", "OOMKilled")
+    metrics.increment("failures", "OOMKilled")
     assert value("etcompile_watch_failures_total", {"cause": "OOMKilled"}) == 1.0
 
 
@@ -27,6 +27,6 @@ def test_gauge_of_jobs_forgets_jobs_that_are_gone() -> None:
 def test_metrics_have_no_series_for_when_each_was_created() -> None:
     metrics = Metrics(failures.LISTENER.counters)
     metrics.seconds["reconcile_seconds"].observe(1.0)
-    metrics.count("stream_restarts", "Pod", "expired")
+    metrics.increment("stream_restarts", "Pod", "expired")
     assert b"etcompile_watch_stream_restarts_total{" in metrics.text()
     assert b"_created" not in metrics.text()
