@@ -9,6 +9,8 @@ import logging
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what all tests share
+
 from watched import LEASE, QUICK, Running
 
 
