@@ -198,8 +198,8 @@ def status_of_job(
         surplus = ()
     reported = _reported(its, record)
     if reported:
-        phase, words = reported
-        if phase == "Running" and job is not None and derived(job, replicas)[0] == "Pending":
+        from_pods, (phase, words) = phase, reported
+        if phase == "Running" and from_pods == "Pending":
             # The watcher waits a while: Pods that are replaced are back in a moment.
             phase, words = "Pending", f"no Pod is running; {words}"
         # The watcher may have reported that before the job became unreadable.
