@@ -179,7 +179,7 @@ def with_logs(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
     for replica in why.held:
         pod = view.objects.get(("Pod", why.status.namespace, replica.name), {})
         name, said = running_init(pod), ""
-        if "unbound" in replica.message:
+        if pod and "unbound" in replica.message:
             said = "; ".join(_unbound(cluster, view, pod))
         elif name and len(held) < _MOST_LOGS:
             with contextlib.suppress(ClusterError, IndexError):
@@ -210,7 +210,9 @@ def _with_quotas(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
 
 def _unbound(cluster: Cluster, view: Seen, pod: LiveObject) -> Iterator[str]:
     """Describe the claims of a Pod that have no volume yet."""
-    claims = [volume.get("persistentVolumeClaim") or {} for volume in pod["spec"]["volumes"]]
+    claims = [
+        volume.get("persistentVolumeClaim") or {} for volume in pod["spec"].get("volumes") or ()
+    ]
     for name in [claim["claimName"] for claim in claims if claim]:
         about = {"kind": "PersistentVolumeClaim", "name": name}
         events = (value for value in view.objects.values() if value["kind"] == "Event")
