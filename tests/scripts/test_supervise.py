@@ -559,7 +559,7 @@ def test_gang_member_runs_no_epoch_before_it_is_released(container):
 @only_process
 def test_who_waits_ends_when_the_run_is_done(container):
     container.begin(STAYS, options=GANG)
-    container.until(container.get)
+    container.until(lambda: _listens(container.port))
     container.write("done", RUN)
     assert container.ends() == 0
 
