@@ -60,6 +60,7 @@ class PodState(Struct, frozen=True, gc=False):
     created: float = 0.0
     ready_since: float | None = None
     touched: str = ""  # what its kubelet was last told to fetch: host lists, or who has succeeded
+    stopped: bool = False  # its containers have all ended, and none of them starts again
     ending: bool = False  # it has a deadline of one second
     rank: int | None = None  # set if its role distinguishes ranks from indexes
     due: float = 0.0  # when a Pod whose deletion was requested should be gone
@@ -162,6 +163,7 @@ def pod_state(pod: Object, before: "PodState | None" = None) -> PodState:
         created=seconds(metadata.get("creationTimestamp")) or 0.0,
         ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
         touched=annotations.get(TOUCHED, "")[:_LONGEST_REASON],
+        stopped=bool(ended) and pods.has_stopped(pod),
         ending=spec.get("activeDeadlineSeconds") == 1,
         rank=label_number(labels.get(RANK_LABEL)),
         due=(seconds(metadata["deletionTimestamp"]) or 0.0) if going else 0.0,

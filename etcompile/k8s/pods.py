@@ -121,6 +121,23 @@ def unscheduled(pod: Object) -> Mapping[str, Any] | None:
 # The end of a Pod ------------------------------------------------------------------------------
 
 
+def has_stopped(pod: Object) -> bool:
+    """Return whether all containers of a Pod have ended and its kubelet starts none of them again.
+
+    The phase says so up to two seconds later, when the kubelet has removed the sandbox
+    (k8s.io/kubernetes, pkg/kubelet/status/status_manager.go, mergePodStatus).
+    """
+    spec: Mapping[str, Any] = pod.get("spec") or {}
+    declared, reported = spec.get("containers") or (), containers(pod)
+    return (
+        spec.get("restartPolicy") == "Never"
+        and not any(container.get("restartPolicyRules") for container in declared)
+        and len(reported) == len(declared)
+        and all(terminated(container) for container in reported)
+        and not any(is_running(init) for init in init_containers(pod))
+    )
+
+
 def is_refused(pod: Object) -> bool:
     return phase(pod) == "Failed" and is_refusal(status_of(pod).get("reason") or "")
 

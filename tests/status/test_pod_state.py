@@ -48,6 +48,41 @@ def test_pod_of_a_silent_node_is_recognized_by_its_conditions(
     assert bool(observed(pod(phase, conditions=pod_conditions)).unreachable_since) is silent
 
 
+RAN, RUNS = {"terminated": {"exitCode": 1}}, {"running": {}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "states", "inits", "stopped"),
+    [
+        ("Never", {"main": RAN}, {}, True),
+        ("Never", {"main": RAN, "sidecar": RAN}, {"init": RAN}, True),
+        ("Never", {"main": RAN, "sidecar": RUNS}, {}, False),
+        ("Never", {"main": RAN}, {"sidecar": RUNS}, False),
+        ("Never", {"main": RUNS}, {"init": RAN}, False),
+        ("OnFailure", {"main": RAN}, {}, False),
+    ],
+)
+def test_pod_has_stopped_when_all_its_containers_ended_for_good(
+    policy, states, inits, stopped
+) -> None:
+    def statuses(states: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"name": name, "restartCount": 0, "state": s} for name, s in states.items()]
+
+    value = pod(containerStatuses=statuses(states), initContainerStatuses=statuses(inits))
+    value["spec"] |= {"restartPolicy": policy, "containers": [{"name": name} for name in states]}
+    assert observed(value).stopped is stopped
+    value["spec"]["containers"].append({"name": "not reported yet"})
+    assert not observed(value).stopped
+
+
+def test_pod_with_a_container_that_restarts_by_its_own_rules_has_not_stopped() -> None:
+    value = pod(containerStatuses=[{"name": "main", "restartCount": 0, "state": RAN}])
+    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}]
+    container = {"name": "main", "restartPolicy": "Never", "restartPolicyRules": rules}
+    value["spec"] |= {"restartPolicy": "Never", "containers": [container]}
+    assert not observed(value).stopped
+
+
 @pytest.mark.parametrize(
     ("name", "state", "away"),
     [

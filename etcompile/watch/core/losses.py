@@ -376,8 +376,9 @@ def next_steps(run: Run) -> Iterator[Action]:
         return
     going = [replica.pod for replica in run.in_state("restarting")]
     for pod in going:
-        if pod is not None and not pod.deleting:
-            yield DeletePod(pod.name, pod.uid, "Restart")
+        # A kubelet takes up to two seconds to remove a Pod whose containers have all ended.
+        if pod is not None and (not pod.deleting or (pod.stopped and run.now < pod.due)):
+            yield DeletePod(pod.name, pod.uid, "Restart", force=pod.stopped)
     gang = frozenset(record.gang)
     if going or any(pod.uid in gang for pod in run.pods):
         return

@@ -68,6 +68,25 @@ def test_joint_restart_creates_no_pod_before_all_are_gone() -> None:
     assert {one.name for one in world.of(CreatePod)} == set(world.declared)
 
 
+def test_joint_restart_does_not_wait_for_kubelets_to_remove_pods_that_have_stopped() -> None:
+    world = torch(together=True)
+    world.fail("mnist-worker-1")
+    world.settle()
+    world.change("mnist-worker-0", exits=(("pytorch", 1),), stopped=True)
+    world.settle()
+    assert [one.name for one in world.of(DeletePod) if one.force] == ["mnist-worker-0"]
+    assert {*world.pods} == {"mnist-master-0", "mnist-worker-2"}, "their processes still run"
+
+
+def test_joint_restart_asks_once_for_a_stopped_pod_that_a_finalizer_keeps() -> None:
+    world = torch(together=True)
+    world.fail("mnist-worker-1")
+    world.settle()
+    world.change("mnist-worker-0", stopped=True, due=world.now)
+    world.settle()
+    assert not [one for one in world.of(DeletePod) if one.force]
+
+
 def test_joint_restart_is_executed_once_by_any_number_of_watchers() -> None:
     world = torch(together=True)
     world.fail("mnist-worker-1")
