@@ -22,24 +22,22 @@ from etcompile.model import Job, Member, Settings
 from etcompile.model.protocol import EPOCH, STORED_JOB
 from etcompile.model.run_record import RunRecord, ranges, read_record, record_data
 from etcompile.model.supervision import epoch_line, read_notice
-from etcompile.watch.core.actions import (
+from etcompile.watch.core.run import (
     Action,
     CreatePod,
     DeletePod,
     EmitEvent,
-    PatchPod,
-    ReadLog,
-    RemoveJob,
-    Requeue,
-    WriteHosts,
-    WriteStatus,
-)
-from etcompile.watch.core.view import (
     Gone,
     HostsRecord,
     JobView,
     LogRead,
+    PatchPod,
+    ReadLog,
+    RemoveJob,
+    Requeue,
     Timeouts,
+    WriteHosts,
+    WriteStatus,
 )
 from specs import compiled, container
 from watcher_rules import decide

@@ -4,7 +4,6 @@ This module adds what the compiler does not know: marks of GitOps tools, nodes t
 removal from a gang.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -33,14 +32,6 @@ _ON_PODS = {
 }
 _NOT_SYNCED = frozenset({"applyset.kubernetes.io/part-of"})
 """Marks of tools that act only when somebody runs them."""
-
-
-LARGEST_COPY = 256 * 1024
-"""The most bytes of a job that is copied next to the run record."""
-
-
-def digest(text: str) -> str:
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 class Tracking(Struct, frozen=True):
@@ -183,11 +174,11 @@ class StoredRun:
             self._edits = read_patches(self._value)
 
     @classmethod
-    def copied(cls, config: Mapping[str, Any], text: object, spec_hash: str, most: int) -> Self:
+    def copied(cls, metadata: Mapping[str, Any], text: object, spec_hash: str, most: int) -> Self:
         """Read a copy of a job next to a run record, or raise StoredJobError if it is no such."""
-        if not isinstance(text, str) or len(text) > LARGEST_COPY:
+        if not isinstance(text, str):
             raise StoredJobError("there is no copy of it")
-        run = cls({**config, "data": {STORED_JOB: text}}, most)
+        run = cls({"metadata": metadata, "data": {STORED_JOB: text}}, most)
         if run.spec_hash != spec_hash:
             raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
         return run
@@ -196,11 +187,6 @@ class StoredRun:
     def git_managed(self) -> bool:
         """Report whether a tool recreates what is deleted, and deletes what Git does not have."""
         return self.tracking.synced or bool({"argocd", "flux"} & {*self.settings.profiles})
-
-    @cached_property
-    def copy_digest(self) -> str | None:
-        """Return the digest of its copy next to the run record; None if it is too large to copy."""
-        return digest(self.text) if len(self.text.encode()) <= LARGEST_COPY else None
 
     @cached_property
     def names(self) -> Mapping[str, Role]:

@@ -12,14 +12,8 @@ from msgspec import structs
 
 from etcompile.integrations.watcher_manifests import OPTIONAL, needed, rules_of
 from etcompile.k8s.pod_state import BatchView
-from etcompile.watch.core import actions
-from etcompile.watch.core.actions import (
-    CreatePod,
-    DeletePod,
-    EmitEvent,
-    WriteHosts,
-    WriteStatus,
-)
+from etcompile.watch.core import run
+from etcompile.watch.core.run import CreatePod, DeletePod, EmitEvent, WriteHosts, WriteStatus
 from specs import kubeflow_job, replicas, scale_in, scale_out, training_job, worker
 from watcher_rules import decide
 from world import World, mpi_job, stored_job
@@ -260,7 +254,7 @@ def every_rule() -> list[dict]:
 
 
 def test_et_operator_38_no_command_is_run_in_any_pod() -> None:
-    assert not [one for one in get_args(actions.Action) if "exec" in one.__name__.lower()]
+    assert not [one for one in get_args(run.Action) if "exec" in one.__name__.lower()]
     assert "pods/exec" not in {name for rule in every_rule() for name in rule["resources"]}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import etcompile
-from etcompile.watch.core.actions import CreatePod
+from etcompile.watch.core.run import CreatePod
 from operator_recordings import recordings
 from specs import by_name
 from world import World

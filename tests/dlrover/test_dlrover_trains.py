@@ -25,8 +25,7 @@ import pytest
 
 from etcompile.compiler.stored_run import StoredRun
 from etcompile.model.run_record import RunRecord, record_data
-from etcompile.watch.core.actions import CreatePod, EmitEvent, Requeue, WriteStatus
-from etcompile.watch.core.view import JobView
+from etcompile.watch.core.run import CreatePod, EmitEvent, JobView, Requeue, WriteStatus
 from specs import compiled, dlrover_type, elastic_job
 from watcher_rules import decide, observed
 

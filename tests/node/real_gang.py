@@ -76,10 +76,10 @@ import functools, sys
 from etcompile.backend import job_config
 from etcompile.cli.main import main
 from etcompile.frontends import annotations
-from etcompile.watch.core import controller, view as job_view
+from etcompile.watch.core import controller, run
 
 if sys.argv[1] != "-":
-    timeouts = job_view.Timeouts(forget=float(sys.argv[1]))
+    timeouts = run.Timeouts(forget=float(sys.argv[1]))
     controller.Choices = functools.partial(controller.Choices, timeouts=timeouts)
     own, more = job_config.options, f"--forget={sys.argv[1]}"
     job_config.options = lambda *role: (*words, more) if (words := own(*role)) else ()

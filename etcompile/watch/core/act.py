@@ -6,6 +6,7 @@ Nothing is sent again here: after a failure, the next decision starts from what 
 answer goes into the store at once.
 """
 
+import itertools
 import logging
 import time
 from collections import deque
@@ -19,7 +20,7 @@ from msgspec import Struct, field, structs
 
 from etcompile.backend.identity import job_labels
 from etcompile.compiler.stored import StoredJobError
-from etcompile.compiler.stored_run import StoredRun, away_from, digest, outside_of_gang
+from etcompile.compiler.stored_run import StoredRun, away_from, outside_of_gang
 from etcompile.k8s.objects import Object, is_going, seconds
 from etcompile.k8s.pod_state import TOUCHED, how_it_ended
 from etcompile.kubeapi import Cluster, ClusterError
@@ -27,7 +28,6 @@ from etcompile.kubeapi.controller.backoff import LONGEST, backoff
 from etcompile.kubeapi.controller.events import EventRecorder
 from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.model.protocol import (
-    COMPLETED,
     JOB_LABEL,
     NOTICE,
     SPEC_HASH,
@@ -37,27 +37,28 @@ from etcompile.model.protocol import (
     status_name,
 )
 from etcompile.model.run_record import RUN, record_data
-from etcompile.watch.core.actions import (
+from etcompile.watch.core.observe import SeenJob, SeenMap, Store
+from etcompile.watch.core.reports import Metrics, report, say
+from etcompile.watch.core.run import (
+    ANCHOR,
     REPLACED,
+    UNREAD,
     Action,
     Count,
     CreatePod,
     DeletePod,
     EmitEvent,
+    LogRead,
     PatchPod,
-    PodAction,
     ReadLog,
     RemoveJob,
     WriteHosts,
     WriteStatus,
 )
-from etcompile.watch.core.hostfile import succeeded
-from etcompile.watch.core.observe import SeenJob, SeenMap, Store
-from etcompile.watch.core.reports import Metrics, report, say
-from etcompile.watch.core.view import ANCHOR, UNREAD, LogRead
 
 _CONFIG_MAP = ("v1", "ConfigMap")
 _LIST_AGAIN = 1.0  # seconds until a host list is written again: who is gone must not stay listed
+_UNTIL_REMOVAL_IS_ALLOWED = 3600.0
 _JUST_CREATED = 60.0  # seconds in which a Pod is deleted that came while its job was being deleted
 _MOST_LINES = 16  # of a log that is followed
 _LONGEST_REPORT = 300  # characters of a problem that are compared with those of others
@@ -67,6 +68,8 @@ _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true
 
 Request = tuple[str, str]
 """A verb and an object."""
+RECONCILE: Request = ("reconcile", "")
+"""Whatever else may fail about a job."""
 
 
 class NotLeaderError(Exception):
@@ -98,11 +101,11 @@ class Ledger(Struct):
     _held: dict[Request, tuple[int, float]] = field(default_factory=dict)
     _reported: deque[str] = field(default_factory=lambda: deque(maxlen=_MOST_REPORTS))
 
-    def failed(self, request: Request, longest: float = LONGEST) -> None:
+    def failed(self, request: Request, *, least: float = 0.0, longest: float = LONGEST) -> None:
         """Hold a request that was refused or changed nothing, twice as long as before."""
         count, until = self._held.get(request, (0, 0.0))
         if self.clock() >= until:  # else another request like it has failed at the same time
-            wait = min(backoff(count + 1), longest)
+            wait = max(least, min(backoff(count + 1), longest))
             self._held[request] = count + 1, self.clock() + wait
 
     def succeeded(self, request: Request) -> None:
@@ -170,42 +173,35 @@ class ActionExecutor(Struct, frozen=True):
             ClusterError, OutdatedError, BlockedError: a request failed; the rest was left.
             NotLeaderError: this watcher may not act.
         """
-        ledger = case.ledger
+        ledger, problems = case.ledger, list[Exception]()
         requests = [_requests(case, action) for action in actions]
-        ledger.retain({request for of_action in requests for request in of_action})
+        ledger.retain({RECONCILE, *itertools.chain(*requests)})
         pairs = zip(actions, requests, strict=True)
         due = [action for action, of_action in pairs if not ledger.holds(of_action)]
-        records = [action for action in due if isinstance(action, WriteStatus)]
-        is_recorded = bool(records) or not any(
-            isinstance(action, WriteStatus) for action in actions
-        )
-        problems = self._send_all(case, records)
-        for problem in problems:
+        steps: list[list[Action]] = [[] for _ in range(6)]
+        for action in due:
+            if (step := _step(action)) is not None:
+                steps[step].append(action)
+        is_recorded = bool(steps[0]) or not any(isinstance(a, WriteStatus) for a in actions)
+        for problem in self._send_all(case, steps[0]):
             if isinstance(problem, OutdatedError):
                 raise problem
-            is_recorded = False
+            problems, is_recorded = [problem], False
             if isinstance(problem, ClusterError) and (problem.status or 500) >= 500:
                 # It may have been written, though the API server did not say so.
                 self._report(case, [action for action in due if isinstance(action, EmitEvent)])
         if is_recorded:
             self._report(case, due)
-        leaders, pods, touches = list[Action](), list[Action](), list[Action]()
-        for action in due:
-            if isinstance(action, PatchPod) and action.what == "touch":
-                touches.append(action)
-            elif isinstance(action, PodAction) and is_recorded:
-                # Kubernetes starts the minimum of a gang in the order in which its Pods were
-                # created (reference/gang-scheduling.md 5), and only workers can be missing.
-                leads = isinstance(action, CreatePod) and action.role != "worker"
-                (leaders if leads else pods).append(action)
-        hosts = [action for action in due if isinstance(action, WriteHosts)]
-        for step in (leaders, pods, hosts, touches):
-            problems += self._send_all(case, step)
-        removals = [action for action in due if isinstance(action, RemoveJob) and not problems]
-        problems += self._send_all(case, removals)
+        else:
+            steps[1:3] = [], []
+        for step_actions in steps[1:5]:
+            problems += self._send_all(case, step_actions)
         if problems:
             raise problems[0]
-        return bool(records or leaders or pods or hosts or touches or removals)
+        problems = self._send_all(case, steps[5])
+        if problems:
+            raise problems[0]
+        return any(steps)
 
     def _report(self, case: Case, actions: Sequence[Action]) -> None:
         config, status = case.seen.config_metadata, case.seen.status
@@ -267,7 +263,7 @@ class ActionExecutor(Struct, frozen=True):
             return [error]
 
         def send(action: Action) -> None:
-            requests, changed = _requests(case, action), False
+            requests, changed, least = _requests(case, action), False, 0.0
             if ledger.holds(requests):
                 return  # another Pod of the role has just been refused
             try:
@@ -278,12 +274,13 @@ class ActionExecutor(Struct, frozen=True):
                     # Pods of a role request the same; another role's may need less.
                     for of_role in requests[1:]:
                         ledger.failed(of_role)
-            for request in requests[:1]:
-                if changed:
-                    ledger.succeeded(request)
-                else:
-                    longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
-                    ledger.failed(request, longest)
+                if isinstance(action, RemoveJob) and isinstance(error, BlockedError):
+                    least = _UNTIL_REMOVAL_IS_ALLOWED
+            if changed:
+                ledger.succeeded(requests[0])
+            else:
+                longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
+                ledger.failed(requests[0], least=least, longest=longest)
 
         others = self.pool.map(send, actions[1:])
         for action in actions[:1]:
@@ -340,9 +337,9 @@ class ActionExecutor(Struct, frozen=True):
         self.metrics.increment("api_writes", verb, kind, "ok")
         return answer
 
-    def _create(self, value: Object, *, dry_run: bool = False) -> Any:
+    def _create(self, value: Object) -> Any:
         # What was accepted from Git once must be accepted again, and nobody reads its warnings.
-        how: Any = {"field_manager": WATCHER, "field_validation": "Ignore", "dry_run": dry_run}
+        how: Any = {"field_manager": WATCHER, "field_validation": "Ignore"}
         return self._send("create", value["kind"], self.cluster.create, value, **how)
 
     def _patch(self, kind: str, name: str, change: Any, namespace: str) -> Any:
@@ -358,13 +355,8 @@ class ActionExecutor(Struct, frozen=True):
         for value in case.run.secrets():
             from etcompile.model.keypair import with_key_pair  # noqa: PLC0415 - cryptography
 
-            secret = owned(value, case.seen.config)
             try:
-                # A key pair is slow to generate, and nearly always there is one already. Without
-                # any key a Secret of the type kubernetes.io/ssh-auth would be refused.
-                example = {**secret, "stringData": {"ssh-privatekey": "none"}}
-                self._create(example, dry_run=True)
-                self._create(with_key_pair(secret))
+                self._create(with_key_pair(owned(value, case.seen.config)))
             except ClusterError as error:
                 if not error.already_exists:
                     raise
@@ -423,17 +415,7 @@ class ActionExecutor(Struct, frozen=True):
             annotations = {**(metadata.get("annotations") or {}), **action.annotations}
             value: Object = {**pod, "metadata": {**metadata, "annotations": annotations}}
             if nodes := action.away_from:
-                elsewhere = away_from(value, nodes, git_managed=case.run.git_managed)
-                if elsewhere is None:
-                    message = (
-                        f"{action.name} may be scheduled to a node that failed before "
-                        f"({', '.join(nodes)}): its template sets a node affinity, and a tool that "
-                        "syncs Git would revert a change of it"
-                    )
-                    event = EmitEvent("NodeNotAvoided", message, warning=True)
-                    config = case.seen.config_metadata
-                    report(self.events, case.key, event, config, action.name)
-                value = elsewhere or value
+                value = away_from(value, nodes, git_managed=case.run.git_managed) or value
             compiled[action.name] = value if in_gang else outside_of_gang(value)
         return compiled
 
@@ -464,19 +446,19 @@ class ActionExecutor(Struct, frozen=True):
 
     def _check_name(self, case: Case, value: Object) -> None:
         """Check the Pod that has the name: one that is going, or one that somebody created."""
-        name, annotations = value["metadata"]["name"], value["metadata"]["annotations"]
-        live = self.cluster.get(self.cluster.resource("v1", "Pod"), name, case.key[0])
-        if live is None:
+        metadata = value["metadata"]
+        pods, name = self.cluster.resource("v1", "Pod"), metadata["name"]
+        if (live := self.cluster.get(pods, name, case.key[0])) is None:
             return  # it has just gone
         self.store.observe("Pod", live, answer=True)
-        if is_going(live):
-            return
-        if (live["metadata"].get("annotations") or {}).get(SPEC_HASH) != annotations[SPEC_HASH]:
-            raise BlockedError("NameTaken", f"a Pod of another run or owner is named {name}")
-        if (live["metadata"].get("labels") or {}).get(JOB_LABEL) != case.key[1]:
-            label = f"the label {JOB_LABEL}={case.key[1]}"
-            message = f"the Pod {name} no longer has {label}: add it again, or delete the Pod"
-            raise BlockedError("NameTaken", message)
+        for marks, key in (("annotations", SPEC_HASH), ("labels", JOB_LABEL)):
+            is_same = (live["metadata"].get(marks) or {}).get(key) == metadata[marks][key]
+            if not (is_same or is_going(live)):
+                message = f"a Pod of another run or owner is named {name}"
+                if key == JOB_LABEL:
+                    label = f"the label {JOB_LABEL}={case.key[1]}"
+                    message = f"the Pod {name} no longer has {label}: add it again, or delete it"
+                raise BlockedError("NameTaken", message)
 
     def _delete_pod(self, key: JobKey, name: str, uid: str, *, grace: int | None = None) -> bool:
         pod = self.cluster.resource("v1", "Pod"), name, key[0]
@@ -509,17 +491,33 @@ class ActionExecutor(Struct, frozen=True):
 
     def _remove_job(self, case: Case) -> None:
         """Delete all objects of a job, its ConfigMap last, so that a failure can be resumed."""
-        config, job, problem = case.seen.config, case.run.job.name, ""
-        others = {**case.run.objects()}
-        maps = others.pop(_CONFIG_MAP)
-        last = {config.name} if config else set()
-        first = (maps | {status_name(job), hosts_name(job)}) - last
-        if config is not None and _is_protected(config.metadata):
+        from etcompile.plan.owners import PREVENT_DESTROY  # noqa: PLC0415 - seldom needed
+
+        def is_protected(metadata: Mapping[str, Any]) -> bool:
+            return (metadata.get("annotations") or {}).get(PREVENT_DESTROY) == "true"
+
+        config, job, (namespace, _) = case.seen.config, case.run.job.name, case.key
+        kinds, labels, problem = case.run.objects(), f"{JOB_LABEL}={job}", ""
+        if config is not None and is_protected(config.metadata):
             problem = f"{config.name} has an annotation that forbids it"
-        steps = [*sorted(others.items()), (_CONFIG_MAP, first), (_CONFIG_MAP, maps)]
-        for kind, names in steps if not problem else ():
+        maps = kinds.pop(_CONFIG_MAP, frozenset())
+        last = frozenset({config.name} if config else ())
+        first = (maps | {status_name(job), hosts_name(job)}) - last
+        steps = [*sorted(kinds.items()), (_CONFIG_MAP, first), (_CONFIG_MAP, last)]
+        for (version, kind), names in steps if not problem else ():
             try:
-                self._remove(case.key, *kind, names)
+                resource = self.cluster.resource(version, kind)
+                if kind == "Secret":  # which the watcher may not read
+                    of_kind = self.cluster.delete_labelled
+                    for name in sorted(names):
+                        self._send("delete", kind, of_kind, resource, name, labels, namespace)
+                    continue
+                live = self.cluster.list(resource, namespace, labels=labels, metadata_only=True)
+                for metadata in (value["metadata"] for value in live.items):
+                    if metadata["name"] in names and not is_protected(metadata):
+                        one = resource, metadata["name"], namespace
+                        delete = self.cluster.delete
+                        self._send("delete", kind, delete, *one, uid=metadata["uid"])
             except ClusterError as error:
                 if error.status == 403:
                     problem = str(error)
@@ -529,27 +527,27 @@ class ActionExecutor(Struct, frozen=True):
         if problem:
             message = f"the rest of the job cannot be deleted: {problem}"
             raise BlockedError("NotRemoved", message)
-
-    def _remove(self, key: JobKey, version: str, kind: str, names: AbstractSet[str]) -> None:
-        resource, namespace = self.cluster.resource(version, kind), key[0]
-        labels = f"{JOB_LABEL}={key[1]}"
-        if kind == "Secret":
-            # The watcher may not read Secrets.
-            for name in sorted(names):
-                delete = self.cluster.delete_labelled
-                self._send("delete", kind, delete, resource, name, labels, namespace)
-            return
-        listed = self.cluster.list(resource, namespace, labels=labels, metadata_only=True)
-        for metadata in (value["metadata"] for value in listed.items):
-            if metadata["name"] in names and not _is_protected(metadata):
-                name, uid = metadata["name"], metadata["uid"]
-                self._send("delete", kind, self.cluster.delete, resource, name, namespace, uid=uid)
+        self.store.removed(case.key)
 
 
-def _is_protected(metadata: Mapping[str, Any]) -> bool:
-    from etcompile.plan.owners import PREVENT_DESTROY  # noqa: PLC0415 - seldom needed
-
-    return (metadata.get("annotations") or {}).get(PREVENT_DESTROY) == "true"
+def _step(action: Action) -> int | None:
+    """Return in which step an action is carried out; None for one that requests nothing."""
+    match action:
+        case WriteStatus():
+            return 0
+        case CreatePod(role=role) if role != "worker":
+            # Kubernetes starts the minimum of a gang in the order in which its Pods were created
+            # (reference/gang-scheduling.md 5), and only workers can be missing.
+            return 1
+        case PatchPod("touch"):
+            return 4
+        case CreatePod() | DeletePod() | PatchPod():
+            return 2
+        case WriteHosts():
+            return 3
+        case RemoveJob():
+            return 5
+    return None
 
 
 def _requests(case: Case, action: Action) -> tuple[Request, ...]:
@@ -565,6 +563,8 @@ def _requests(case: Case, action: Action) -> tuple[Request, ...]:
             return (("delete", name),)
         case PatchPod(what, name):
             return ((what, name),)
+        case RemoveJob():
+            return (("remove", ""),)
     return ()
 
 
@@ -582,12 +582,7 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
     job, notes = run.job, _QUIET
     if isinstance(action, WriteStatus):
         name, data = status_name(job.name), record_data(action.record)
-        if (done := succeeded(job, action.record)) is not None:
-            # Gates that wait for roles to succeed read the run and each of these roles.
-            data[COMPLETED] = "".join(f"{line}\n" for line in (action.record.run, *done))
-        data |= action.notes
-        if run.copy_digest is not None:
-            data[RUN] = run.text
+        data |= {**action.notes, RUN: run.text}
     else:
         name, data = hosts_name(job.name), {**action.hosts.data}
         notes = {**_QUIET, ANCHOR: msgspec.json.encode(action.hosts.anchors).decode()}
@@ -603,19 +598,15 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
 
 def change(body: Object, known: SeenMap) -> dict[str, Any]:
     """Return the merge patch of a ConfigMap to a body, valid while it has the known version."""
-    metadata = body["metadata"]
-    data = {
-        key: value
-        for key, value in body["data"].items()
-        if known.data.get(key) != (digest(value) if key == RUN else value)
-    }
+    metadata, data = body["metadata"], dict(body["data"])
+    changed = {key: text for key, text in data.items() if known.data.get(key) != text}
     marks = {key: metadata[key] for key in ("labels", "ownerReferences") if key in metadata}
     if known.metadata.get("ownerReferences"):
         marks.setdefault("ownerReferences", None)
     marks["resourceVersion"] = known.metadata["resourceVersion"]
     return {
         "metadata": {**marks, "annotations": metadata["annotations"]},
-        "data": {**data, **dict.fromkeys(known.data.keys() - body["data"].keys())},
+        "data": {**changed, **dict.fromkeys(known.data.keys() - data.keys())},
     }
 
 

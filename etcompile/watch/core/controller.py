@@ -33,7 +33,6 @@ from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun
 from etcompile.k8s.pod_state import PodState
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.kubeapi.controller.backoff import backoff
 from etcompile.kubeapi.controller.endpoints import Answer
 from etcompile.kubeapi.controller.events import EventRecorder
 from etcompile.kubeapi.controller.informer import Informer
@@ -51,6 +50,7 @@ from etcompile.model.run_record import (
     unreadable,
 )
 from etcompile.watch.core.act import (
+    RECONCILE,
     ActionExecutor,
     BlockedError,
     Case,
@@ -58,12 +58,17 @@ from etcompile.watch.core.act import (
     NotLeaderError,
     OutdatedError,
 )
-from etcompile.watch.core.actions import EmitEvent, RemoveJob, Requeue
 from etcompile.watch.core.decide import decide
 from etcompile.watch.core.observe import REPLICAS, SeenJob, SeenMap, Store
 from etcompile.watch.core.reports import Metrics, gauge, report, say
-from etcompile.watch.core.run import Listener
-from etcompile.watch.core.view import JobView, Timeouts, hosts_record
+from etcompile.watch.core.run import (
+    EmitEvent,
+    JobView,
+    Listener,
+    Requeue,
+    Timeouts,
+    hosts_record,
+)
 
 _log = logging.getLogger("etcompile.watch")
 
@@ -76,8 +81,6 @@ _LONGEST_UNTIL = 86_400.0  # until a job is reconciled again, whatever times are
 _HEAL_AFTER = 60.0  # until jobs that were beyond a cap are read again
 _STOPPING = 10.0  # for reconciliations under way when the watcher is to stop
 _FIRST_WAIT = 0.05
-_WHILE_TERMINATING = 60.0  # until something is created again in such a namespace
-_UNTIL_REMOVAL_IS_ALLOWED = 3600.0
 _TRIES = 5  # reconciliations that fail before `--once` gives a job up
 _ROUNDS = 8  # of acting in a row on one job that mean that something undoes what is done
 _PAGE = 100  # objects of a list's page: with more, their JSON would be most of the memory used
@@ -98,10 +101,10 @@ class Choices(Struct, frozen=True):
 
 
 class ReadRun(Struct, frozen=True):
-    """What a version of a job's ConfigMap says, or of the copy beside the run record."""
+    """What a job's ConfigMap says, or the copy beside the run record."""
 
-    version: str
-    run: StoredRun | None  # None if it cannot be read
+    source: tuple[object, ...]  # what it was read from
+    run: StoredRun | None = None  # None if it cannot be read
     problem: str = ""
 
 
@@ -113,17 +116,13 @@ class JobMemory(Struct):
     """
 
     ledger: Ledger = field(default_factory=Ledger)
-    declared: ReadRun | None = None  # what its ConfigMap says
-    previous: ReadRun | None = None  # the run of its Pods, if the ConfigMap describes another one
+    declared: ReadRun = ReadRun(())  # what its ConfigMap says
+    previous: ReadRun = ReadRun(())  # the run of its Pods, if the ConfigMap describes another one
     status: SeenMap | None = None  # the `J-status` that was last read
     record: RunRecord | None = None  # what that says
     secrets: tuple[str, str] = ("", "")  # the ConfigMap's UID, and the Secret that has a key pair
-    requeue: float | None = None  # when the rules want to decide again, in seconds since 1970
-    # The ConfigMap's UID, and until when nothing is done about it: its namespace is being deleted.
-    # None if the job was removed, until its ConfigMap is seen to go.
-    paused: tuple[str, float | None] = ("", 0.0)
     view: JobView | None = None  # of the last decision
-    failures: int = 0  # reconciliations that failed in a row
+    requeue: float | None = None  # when the rules want to decide again, in seconds since 1970
     rounds: int = 0  # of acting in a row
     reason: str = ""  # why the job is not supervised
     since: float | None = None  # when that began; None if it was never supervised
@@ -322,8 +321,8 @@ class Watcher:
             if self._store.refused:
                 self._store.refused = False
                 for memory in [*self._memory.values()]:
-                    if memory.declared is not None and memory.declared.problem:
-                        memory.declared = None
+                    if memory.declared.problem:
+                        memory.declared = ReadRun(())
                 for informer in self._informers:
                     if informer.kind == "ConfigMap":
                         informer.relist()
@@ -367,61 +366,49 @@ class Watcher:
         if self._synced_at == 0.0 or not self._may_act():
             return None, "stopped"  # all jobs are queued once that changes
         memory = self._memory.setdefault(key, JobMemory())
+        memory.requeue = None
         try:
             again = self._settle(key, memory)
+        except NotLeaderError:
+            return None, "stopped"
         except Exception as error:
-            return self._failed(key, memory, error)
+            if self._stop.is_set() or (
+                isinstance(error, ClusterError) and error.reason == "Interrupted"
+            ):
+                return None, "stopped"
+            memory.ledger.failed(RECONCILE, least=self._reported(key, memory, error))
+            again = memory.requeue  # what the rules wait for does not wait for what has failed
         wait = memory.ledger.wait
         if wait is None:
-            memory.failures = 0 if memory.rounds == 0 else memory.failures
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
-        return min(again or float("inf"), self.now + wait), "again"
+        return max(min(again or float("inf"), self.now + wait), self.now + _FIRST_WAIT), "again"
 
-    def _failed(
-        self, key: JobKey, memory: JobMemory, error: Exception
-    ) -> tuple[float | None, Result]:
-        """Report what went wrong; return when to reconcile the job again."""
-        if isinstance(error, NotLeaderError):
-            return None, "stopped"
+    def _reported(self, key: JobKey, memory: JobMemory, error: Exception) -> float:
+        """Report what went wrong; return the least seconds until the job is reconciled again."""
         match error:
             case OutdatedError():
-                pass
+                return 0.0
             case BlockedError(reason=reason):
                 self._blocked(key, memory, reason, str(error))
-                if reason == "NotRemoved":
-                    return self.now + _UNTIL_REMOVAL_IS_ALLOWED, "again"
-            case ClusterError():
-                if error.reason == "Interrupted" or self._stop.is_set():
-                    return None, "stopped"
-                if error.terminating:
-                    # Every Pod of it that goes is an event, and none of them can come back.
-                    due, seen = self.now + _WHILE_TERMINATING, self._store.job(key)
-                    memory.paused = seen.config_metadata.get("uid", "") if seen else "", due
-                    message = "its namespace is being deleted: nothing is created in it"
+                return 0.0
+            case ClusterError(terminating=True):
+                message = "its namespace is being deleted: nothing is created in it"
+                if memory.ledger.is_new(message):
                     say(logging.INFO, key, message)
-                    return due, "stopped"
+                return 0.0
+            case ClusterError(status=status):
                 # Did the API server say no, rather than nothing or later?
-                if error.status is not None and 400 <= error.status < 500 and error.status != 429:
+                if status is not None and 400 <= status < 500 and status != 429:
                     self._blocked(key, memory, "Refused", str(error))
                 else:
                     say(logging.WARNING, key, str(error))
-            case _:
-                known = isinstance(error, StoredJobError)  # it was read, but no Pods made of it
-                why = error if known else "this is a bug"
-                _log.error("%s/%s: %s", *key, why, exc_info=error)
-                reason, message = (UNREADABLE, f"cannot be read: {error}") if known else _BUG
-                self._blocked(key, memory, reason, message)
-                return self.now + _AFTER_A_BUG, "again"
-        memory.failures += 1
-        wait = backoff(memory.failures)
-        if memory.requeue is not None:
-            # What the rules wait for does not wait for what has failed.
-            wait = max(min(wait, memory.requeue - self.now), _FIRST_WAIT)
-            memory.requeue = None
-        if isinstance(error, ClusterError):
-            wait = max(wait, error.retry_after or 0.0)
-        return self.now + wait, "again"
+                return error.retry_after or 0.0
+        known = isinstance(error, StoredJobError)  # it was read, but no Pods made of it
+        _log.error("%s/%s: %s", *key, error if known else "this is a bug", exc_info=error)
+        reason, message = (UNREADABLE, f"cannot be read: {error}") if known else _BUG
+        self._blocked(key, memory, reason, message)
+        return _AFTER_A_BUG
 
     def _settle(self, key: JobKey, memory: JobMemory) -> float | None:
         """Decide on a job and act; return when to decide again: at once, if anything was done."""
@@ -432,7 +419,7 @@ class Watcher:
             if seen is not None:
                 self._executor.take_back(key, seen)
             return None
-        declared, status = self._declared(key, memory, seen, seen.config), seen.status
+        declared, status, ledger = self._declared(key, memory, seen), seen.status, memory.ledger
         if memory.status is not status:
             # It may be of thousands of replicas, and mostly was read before.
             memory.status = status
@@ -443,18 +430,13 @@ class Watcher:
                 report(self._events, key, event, status.metadata, version, line)
         previous = self._previous(key, memory, seen, declared)
         run = (previous or declared).run or declared.run
-        if run is None:
+        is_newer = status is not None and newer_version(status.data) is not None
+        if run is None or is_newer:
             memory.view = None
-            memory.ledger.retain()
-            memory.unsupervised(UNREADABLE)
+            ledger.retain()
+            memory.unsupervised(UNREADABLE if run is None else "NewerRecord")
             return None
-        if status is not None and newer_version(status.data) is not None:
-            memory.unsupervised("NewerRecord")
-            return None
-        uid, until = memory.paused
-        if uid == run.uid and (until is None or self.now < until):
-            return until
-        case = Case(key, run, seen, memory.ledger)
+        case = Case(key, run, seen, ledger)
         credentials = run.job.credentials
         pair = run.uid, credentials.secret if credentials else ""
         if credentials is not None and not run.job.run.suspended and memory.secrets != pair:
@@ -465,54 +447,52 @@ class Watcher:
         _log.debug("%s/%s: %s", *key, actions)
         times = [action.at for action in actions if isinstance(action, Requeue)]
         memory.requeue = again = min(times, default=None)
-        acted = self._executor.act(case, actions)
-        if any(isinstance(action, RemoveJob) for action in actions):
-            memory.paused = run.uid, None
-        if acted:
+        if self._executor.act(case, actions):
             memory.rounds += 1
             if memory.rounds % _ROUNDS == 0:
                 raise OutdatedError  # there is always more to do
             return self.now
         memory.rounds = 0
+        ledger.succeeded(RECONCILE)
         if previous is not None and previous.run is None:
             memory.unsupervised(ANOTHER_RUN)  # nobody can read any more what that was
-        elif memory.ledger.wait is None and (memory.reason or memory.since is None):
+        elif ledger.wait is None and (memory.reason or memory.since is None):
             message = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
             if memory.reason and memory.since is not None:
                 message = f"supervised again after {time.monotonic() - memory.since:.1f} s"
-                memory.ledger.resolved()
+                ledger.resolved()
             memory.reason, memory.since = "", time.monotonic()
             say(logging.INFO, key, message, reason="Supervised")
         return again
 
-    def _declared(self, key: JobKey, memory: JobMemory, seen: SeenJob, config: SeenMap) -> ReadRun:
+    def _declared(self, key: JobKey, memory: JobMemory, seen: SeenJob) -> ReadRun:
+        config = seen.config
+        assert config is not None  # noqa: S101 - for the type checker
         maps = seen.maps.values()
         problem = next((f"{each.name}: {each.problem}" for each in maps if each.problem), "")
-        known, version = memory.declared, f"{config.version} {problem}"
-        if known is not None and known.version == version:
-            return known
+        if memory.declared.source == (source := (config.version, problem)):
+            return memory.declared
         run = None
         try:
             if problem:
                 raise StoredJobError(problem)
             with self._reading:
-                run = StoredRun(config.value, REPLICAS)
-            if not self._store.counts_replicas(key, _replicas(run)):
+                run = StoredRun({"metadata": config.metadata, "data": config.data}, REPLICAS)
+            if not self._store.counts_replicas(key, len(run.names)):
                 many = f"more than {REPLICAS} replicas"
                 raise StoredJobError(f"the jobs of its namespace have {many}")
         except StoredJobError as error:
             run, problem = None, str(error)
             event = EmitEvent(UNREADABLE, f"cannot be read: {error}", warning=True)
             report(self._events, key, event, config.metadata, line=f"not supervised: {error}")
-        memory.declared = read = ReadRun(version, run, problem)
-        return read
+        memory.declared = ReadRun(source, run, problem)
+        return memory.declared
 
     def _previous(
         self, key: JobKey, memory: JobMemory, seen: SeenJob, declared: ReadRun
     ) -> ReadRun | None:
         """Read the run that is supervised instead of the declared one; None if that is."""
         run, config, status, record = declared.run, seen.config, seen.status, memory.record
-        known, memory.previous = memory.previous, None
         if config is None or config.problem or status is None or record is None:
             return None
         if run is not None and record.run == run.spec_hash:
@@ -522,26 +502,21 @@ class Watcher:
         is_left = all(pod.deleting for pod in of_record) and record.phase != "Restarting"
         if not of_record or is_left or (run and any(p.spec_hash == run.spec_hash for p in pods)):
             return None
-        version = f"{config.version} {status.data.get(RUN, '')}"
-        if known is None or known.version != version:
+        text = status.data.get(RUN)
+        if memory.previous.source != (source := (config.version, record.run, text)):
+            memory.previous = ReadRun(source)
             try:
-                named = f"metadata.name={status.name}"  # the watcher may list, but not get
-                maps = self._cluster.resource("v1", "ConfigMap")
-                copies = self._cluster.list(maps, key[0], fields=named).items
-                text = next(((copy.get("data") or {}).get(RUN) for copy in copies), None)
-                copied = StoredRun.copied(config.value, text, record.run, REPLICAS)
-                known = ReadRun(version, copied)
+                copied = StoredRun.copied(config.metadata, text, record.run, REPLICAS)
+                memory.previous = ReadRun(source, copied)
             except StoredJobError as error:
-                known = ReadRun(version, None)
                 describes = f"describes run {run.spec_hash}" if run else "cannot be read"
                 message = (
                     f"the ConfigMap {describes}, but the Pods are of run {record.run}, which the "
                     f"watcher can no longer manage: {error}"
                 )
                 event = EmitEvent(ANOTHER_RUN if run else UNREADABLE, message, warning=True)
-                report(self._events, key, event, config.metadata, version)
-        memory.previous = known
-        return known
+                report(self._events, key, event, config.metadata, str(config.version))
+        return memory.previous
 
     def _view(self, case: Case, record: RunRecord | None, declared: ReadRun) -> JobView:
         seen, run = case.seen, case.run
@@ -584,7 +559,7 @@ class Watcher:
             notes=seen.status.data if seen.status else {},
             config_uid=run.uid,
             config_created=run.created,
-            copied=not seen.status or run.copy_digest in (None, seen.status.data.get(RUN)),
+            copied=not seen.status or run.text == seen.status.data.get(RUN),
             superseded=run is not declared.run,
             unreadable=declared.problem,
         )
@@ -600,7 +575,3 @@ class Watcher:
             report(self._events, key, EmitEvent(reason, message, warning=True), config, line=line)
         elif is_new_reason:
             say(logging.WARNING, key, line, reason=reason)
-
-
-def _replicas(run: StoredRun) -> int:
-    return sum(len(role.members) for role in run.job.roles)

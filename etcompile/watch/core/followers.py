@@ -20,8 +20,7 @@ from etcompile.k8s.quantity import number
 from etcompile.model import Member, Role
 from etcompile.model.run_completion import Ranked, holder
 from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RestartHistory, RunRecord
-from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, Requeue
-from etcompile.watch.core.run import Replica, Run
+from etcompile.watch.core.run import Action, DeletePod, EmitEvent, PatchPod, Replica, Requeue, Run
 
 _OUT_OF_MEMORY = ("OOMKilled", 247)
 """A reason and an exit code: DLRover's programs end with the latter (reference/dlrover.md 4.2)."""

@@ -11,9 +11,6 @@ Elastic Horovod never again uses a host on which a process failed, and it knows 
 (reference/et-operator.md 9). So a replacement, which has the Pod name of what it replaces, is
 listed under a longer form of its DNS name: `mnist-worker-1`, then `mnist-worker-1.ml` and so on. A
 new launcher knows of no failure, and the names are the first again.
-
-The gate of a Pod that waits until others have succeeded is opened here, too: it reads `J-status`,
-and its kubelet fetches that at once when the Pod is changed.
 """
 
 import hashlib
@@ -27,11 +24,8 @@ from msgspec import structs
 
 from etcompile.backend import host_line, host_names
 from etcompile.launch.launchers import discovers_hosts
-from etcompile.model import Job
-from etcompile.model.run_record import NOTHING, ReplicaKey, ReplicaRecord, RunRecord
-from etcompile.watch.core.actions import Action, PatchPod, Requeue, WriteHosts
-from etcompile.watch.core.run import Run
-from etcompile.watch.core.view import Anchor, HostsRecord
+from etcompile.model.run_record import NOTHING, ReplicaKey, ReplicaRecord
+from etcompile.watch.core.run import Action, Anchor, HostsRecord, PatchPod, Requeue, Run, WriteHosts
 
 _Names = Mapping[str, tuple[str, ...]]
 """The names of the hosts of each live list, by its key."""
@@ -197,32 +191,3 @@ def renamed(run: Run) -> Run:
         return run
     record = structs.replace(run.record.with_replicas(changed), launcher=run.readers[0].uid)
     return structs.replace(run, record=record)
-
-
-def succeeded(job: Job, record: RunRecord) -> list[str] | None:
-    """Return the succeeded roles, of those that others wait for; None if none is awaited."""
-    awaited = {
-        name for role in job.roles if (gate := role.additions.gate) for name in gate.completed
-    }
-    if not awaited:
-        return None
-    return [
-        role.name
-        for role in job.roles
-        if role.name in awaited
-        and all(record.replica((role.name, member.place or 0)).completed for member in role.members)
-    ]
-
-
-def gates_opened(run: Run) -> Iterator[Action]:
-    """Touch Pods that wait for nothing any more, once the record is written that says so."""
-    done = succeeded(run.job, run.record)
-    if not done:
-        return
-    value = f"{run.record.run} {' '.join(done)}"
-    for replica in run.replicas:
-        gate, pod = replica.role.additions.gate, replica.pod
-        if gate is None or not gate.completed or not {*gate.completed} <= {*done}:
-            continue
-        if pod is not None and pod.phase == "Pending" and not pod.deleting and pod.touched != value:
-            yield PatchPod("touch", pod.name, pod.uid, value)

@@ -29,22 +29,25 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from etcompile.backend import ends_with_run
 from etcompile.model.run_completion import Decider, Outcome, completion
 from etcompile.model.run_record import UNKNOWN, ReplicaKey, ReplicaRecord, RestartHistory
 from etcompile.model.supervision import first_replica
-from etcompile.watch.core.actions import (
+from etcompile.watch.core.followers import follower, with_follower
+from etcompile.watch.core.replicas import comes_back, described, why
+from etcompile.watch.core.run import (
     REPLACED,
     Action,
     CreatePod,
     DeletePod,
     EmitEvent,
-    PatchPod,
+    End,
+    Replica,
     Requeue,
+    Run,
+    State,
+    counted_restarts,
+    counts_failures,
 )
-from etcompile.watch.core.followers import follower, with_follower
-from etcompile.watch.core.replicas import comes_back, described, why
-from etcompile.watch.core.run import End, Replica, Run, State, counted_restarts, counts_failures
 
 # Whether the run is over -----------------------------------------------------------------------
 
@@ -112,8 +115,6 @@ def _end(run: Run, again: list[Requeue]) -> End | None:
         if new and budget is not None and failures > budget:
             message = f"{failures} Pods of {role.name} have failed; at most {budget} may fail"
             return End("TooManyFailures", message, loss=new[0])
-    if end := _waited_too_long(run, again):
-        return end
     # A launcher that failed is started again alone only within the job's limit. Otherwise the whole
     # job is, if it restarts at all (reference/gitops.md 9, reference/et-operator.md 4.5).
     limit = 0 if policy.restart == "OnFailure" else policy.backoff_limit
@@ -158,29 +159,6 @@ def is_spared(run: Run, loss: Replica) -> bool:
         if other.state != "left" and (other.state != "lost" or other.returns)
     ]
     return len(remaining) >= success.least
-
-
-def _waited_too_long(run: Run, again: list[Requeue]) -> End | None:
-    """Return the end of a run whose Pods wait too long to start (reference/dlrover.md 4.3).
-
-    Not if a gang scheduler makes them wait, however long its queue is.
-    """
-    ranked = {role.name for role in run.job.roles if role.recovery.relaunch}
-    for replica in run.in_state("there") if ranked and run.view.settings.gang == "none" else ():
-        role, pod, rules = replica.role, replica.pod, replica.role.recovery.relaunch
-        if rules is None or rules.pending is None or rules.tolerance == "never":
-            continue
-        if pod is None or pod.phase != "Pending" or pod.deleting:
-            continue
-        due = pod.created + rules.pending
-        running = sum(r.pod is not None and r.pod.ready for r in run.replicas if r.role is role)
-        least = role.bounds.minimum if role.bounds else len(role.members)
-        if run.now < due:
-            again.append(Requeue(due))
-        elif rules.tolerance == "any" or running < least:
-            message = f"a Pod of {role.name} did not start within {rules.pending} s"
-            return End("PendingTimeout", f"{message}; {running} of them are ready")
-    return None
 
 
 def _limit_exceeded(run: Run) -> str:
@@ -390,41 +368,8 @@ def next_steps(run: Run) -> Iterator[Action]:
             yield CreatePod(replica.name, replica.role.name, replica.index, "Restart")
 
 
-# After the end ---------------------------------------------------------------------------------
-#
-# Pods that Git declares are not deleted, they would come back (reference/gitops.md 1.5); one that
-# does not end by itself gets a deadline. Elsewhere cleanPodPolicy means what it says
-# (reference/training-operator.md 5.6, reference/et-operator.md 4.6).
-_ELASTIC_GRACE = 10.0
-"""Seconds that elastic nodes have to end after the first: torchrun's agents wait for each other."""
-
-
 def ended(run: Run, end: End) -> Run:
     phase = "Succeeded" if end.succeeded else "Failed"
     event = EmitEvent(f"Job{phase}", end.message, warning=not end.succeeded)
-    run = run.writing(event, phase=phase, reason=end.reason, message=end.message, finished=run.now)
-    return after_the_end(run.writing(gang=(), leaving={}))
-
-
-def after_the_end(run: Run) -> Run:
-    """Return a run that is over, with what becomes of its Pods."""
-    actions: list[Action] = []
-    record, policy = run.record, run.job.run
-    by_first = record.phase == "Succeeded" and policy.success.needs == "any"
-    grace_ends = (record.finished or 0.0) + _ELASTIC_GRACE
-    for pod in run.pods if policy.clean_pods in ("Running", "All") else ():
-        role = run.job.role(pod.role)
-        if role is None or role.name in policy.keeps or pod.deleting:
-            continue
-        if by_first and role.bounds is not None and not pod.ended and run.now < grace_ends:
-            actions.append(Requeue(grace_ends))
-        elif run.view.git_managed:
-            # A deadline that Git declares would be set back, and Kubernetes refuses to prolong one.
-            has_deadline = role.recovery.deadline is not None
-            has_deadline = has_deadline or "activeDeadlineSeconds" in role.template.spec
-            ends_itself = has_deadline or bool(role.batch) or ends_with_run(role)
-            if not (pod.ended or pod.ending or ends_itself):
-                actions.append(PatchPod("end", pod.name, pod.uid, "RunIsOver"))
-        elif policy.clean_pods == "All" or not pod.ended:
-            actions.append(DeletePod(pod.name, pod.uid, "RunIsOver"))
-    return run.adding(actions)
+    said = {"reason": end.reason, "message": end.message}
+    return run.writing(event, phase=phase, finished=run.now, gang=(), leaving={}, **said)

@@ -12,13 +12,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct, field, structs
 
 from etcompile.compiler.stored import STORED_BYTES
-from etcompile.compiler.stored_run import Tracking, digest
+from etcompile.compiler.stored_run import Tracking
 from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.bounds import bounded
 from etcompile.k8s.objects import Object, seconds
@@ -34,9 +34,8 @@ from etcompile.model.protocol import (
     status_name,
 )
 from etcompile.model.run_record import KEYS, NOTES, RUN
-from etcompile.watch.core.actions import ReadLog
 from etcompile.watch.core.reports import say
-from etcompile.watch.core.view import Gone, LogRead
+from etcompile.watch.core.run import Gone, LogRead, ReadLog
 
 REPLICAS = 20_000
 """That the jobs of a namespace may declare together: more are refused before they are read."""
@@ -44,59 +43,39 @@ _MIB = 1024 * 1024
 _MAPS = 48 * _MIB  # of the stored jobs, run records and host lists of a namespace
 _EACH = 2048  # bytes that a ConfigMap takes besides its text
 _MOST_GONE = 100  # Pods that are remembered, besides as many as a job has replicas
-_METADATA = frozenset(
-    {
-        *("name", "namespace", "uid", "resourceVersion", "creationTimestamp"),
-        *("labels", "annotations", "ownerReferences"),
-    }
-)
+_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "labels")
 _READ = {"config": frozenset({STORED_JOB}), "status": KEYS}  # keys; of host lists, all
+
+_View = TypeVar("_View", PodState, BatchView)
 
 
 class SeenMap(Struct, frozen=True):
     """A ConfigMap as it was last seen."""
 
     version: int
-    value: Object  # its metadata, without what is long, and its data
+    name: str
+    metadata: Mapping[str, Any]  # without what is long
+    data: Mapping[str, str]  # what the watcher reads
     size: int  # bytes that count
     written: float | None  # when, in seconds since 1970; None if it does not say
     problem: str  # why its data is not stored
 
-    @property
-    def metadata(self) -> Any:
-        return self.value["metadata"]
 
-    @property
-    def name(self) -> str:
-        return str(self.metadata["name"])
-
-    @property
-    def data(self) -> Mapping[str, str]:
-        return self.value.get("data") or {}
-
-
-class SeenPod(Struct):
-    """A Pod as it was last seen, and since when it has been like that."""
+class Seen(Struct, Generic[_View]):
+    """A Pod or a Job of Kubernetes as it was last seen, and since when it has been like that."""
 
     version: int
     since: float
-    view: PodState
+    view: _View
     logs: Mapping[str, LogRead] = {}  # by purpose
-
-
-class SeenBatch(Struct, frozen=True):
-    """A Job of Kubernetes as it was last seen."""
-
-    version: int
-    view: BatchView
 
 
 class SeenJob(Struct):
     """All that is known of a job."""
 
     maps: dict[str, SeenMap] = field(default_factory=dict)  # `config`, `hosts` and `status`
-    batch: dict[str, SeenBatch] = field(default_factory=dict)
-    pods: dict[str, SeenPod] = field(default_factory=dict)
+    batch: dict[str, Seen[BatchView]] = field(default_factory=dict)
+    pods: dict[str, Seen[PodState]] = field(default_factory=dict)
     gone: dict[str, Gone] = field(default_factory=dict)  # the oldest first
     since: float = 0.0  # when its ConfigMap was first seen, in seconds since 1970
     tracking: Tracking | None = None  # what a tool puts on its Pods
@@ -120,8 +99,7 @@ class SeenJob(Struct):
         return self.config.metadata if self.config is not None else {}
 
     def objects(self, kind: str) -> dict[str, Any]:
-        by_kind: dict[str, Any] = {"ConfigMap": self.maps, "Job": self.batch, "Pod": self.pods}
-        return by_kind[kind]  # type: ignore[no-any-return]
+        return {"ConfigMap": self.maps, "Job": self.batch, "Pod": self.pods}[kind]  # type: ignore[return-value]
 
 
 class Store:
@@ -218,15 +196,12 @@ class Store:
                     self._forget(before, kind, slot)
                     self._changed(before)
                 known = None
-            put: dict[str, Callable[..., bool]] = {
-                "ConfigMap": self._put_map,
-                "Job": self._put_batch,
-                "Pod": self._put_pod,
-            }
-            if not gone and put[kind](key, slot, value, known):
-                self._changed(key)
+            if not gone:
+                put = {"ConfigMap": self._put_map, "Job": self._put_batch, "Pod": self._put_pod}
+                if put[kind](key, slot, value, known):  # type: ignore[operator]
+                    self._changed(key)
 
-    def _put_pod(self, key: JobKey, name: str, value: Object, known: SeenPod | None) -> bool:
+    def _put_pod(self, key: JobKey, name: str, value: Object, known: Seen[PodState] | None) -> bool:
         seen, metadata, version = self._seen(key), value["metadata"], version_of(value)
         tracking = Tracking.of(metadata)
         if (tracking.labels or tracking.annotations) and tracking != seen.tracking:
@@ -250,39 +225,48 @@ class Store:
         # Its log may say more now: it is read again at once.
         logs = known.logs.items() if known is not None else ()
         read_again = {purpose: structs.replace(read, at=0.0) for purpose, read in logs}
-        seen.pods[name] = SeenPod(version, self._now(), view, read_again)
+        seen.pods[name] = Seen(version, self._now(), view, read_again)
         seen.gone.pop(name, None)
         return True
 
-    def _put_batch(self, key: JobKey, name: str, value: Object, known: SeenBatch | None) -> bool:
+    def _put_batch(
+        self, key: JobKey, name: str, value: Object, known: Seen[BatchView] | None
+    ) -> bool:
         view = batch_view(value)
-        self._seen(key).batch[name] = SeenBatch(version_of(value), view)
+        self._seen(key).batch[name] = Seen(version_of(value), self._now(), view)
         return known is None or known.view != view
 
     def _put_map(self, key: JobKey, slot: str, value: Object, known: SeenMap | None) -> bool:
-        seen, reduced, problem = self._seen(key), _slim(value, slot), ""
-        size = len(msgspec.json.encode(reduced)) + _EACH
-        if slot == "config" and len(reduced["data"].get(STORED_JOB, "")) > STORED_BYTES:
+        seen, whole, problem = self._seen(key), value["metadata"], ""
+        # Reduce it to what the watcher reads.
+        data = {k: v for k, v in (value.get("data") or {}).items() if k in _READ.get(slot, (k,))}
+        metadata = {k: v for k, v in whole.items() if k in (*_METADATA, "ownerReferences")}
+        notes = {k: v for k, v in (whole.get("annotations") or {}).items() if k != LAST_APPLIED}
+        size = _EACH + len(msgspec.json.encode((metadata, notes, data)))
+        stored = seen.config.data.get(STORED_JOB) if seen.config is not None else None
+        if slot == "status" and stored is not None and data.get(RUN) == stored:
+            data[RUN] = stored  # the copy of the same text takes no memory
+            size -= len(stored)
+        if slot == "config" and len(data.get(STORED_JOB, "")) > STORED_BYTES:
             size, problem = 0, f"it is larger than {STORED_BYTES // 1024} KiB"
-        fits = self._bytes.take(key[0], known.size if known is not None else 0, size)
-        if slot == "status" and not fits:
+        before = known.size if known is not None else 0
+        if slot == "status" and not self._bytes.fits(key[0], before, size):
             # What explains a failure must not cost the job its supervision.
             say(logging.WARNING, key, "its log of failures is not read: its namespace has too many")
-            data = {k: text for k, text in reduced["data"].items() if k not in NOTES}
-            reduced, size = {**reduced, "data": data}, sum(map(len, data.values())) + _EACH
-            fits = self._bytes.take(key[0], 0, size)
-        if not fits:
+            size -= sum(len(data.pop(k, "")) for k in NOTES)
+        if not self._bytes.take(key[0], before, size):
             size, self.refused = 0, True
             problem = f"the ConfigMaps of its namespace's jobs have more than {_MAPS // _MIB} MiB"
         if problem:
-            metadata = {k: v for k, v in reduced["metadata"].items() if k != "annotations"}
-            reduced = {"metadata": metadata, "data": {}}
+            notes, data = {}, {}
         if slot == "config" and known is None:
             seen.since = self._now()
-        managers = value["metadata"].get("managedFields") or ()
-        times = filter(None, (seconds(manager.get("time")) for manager in managers))
-        written = max(times, default=None)
-        seen.maps[slot] = SeenMap(version_of(value), reduced, size, written, problem)
+        times = (seconds(manager.get("time")) for manager in whole.get("managedFields") or ())
+        written = max(filter(None, times), default=None)
+        metadata["annotations"] = notes
+        seen.maps[slot] = SeenMap(
+            version_of(value), whole["name"], metadata, data, size, written, problem
+        )
         return True
 
     def _seen(self, key: JobKey) -> SeenJob:
@@ -308,7 +292,7 @@ class Store:
         """Forget an object; `unseen`: no event has shown how it went."""
         seen = self._jobs[key]
         known = seen.objects(kind).pop(slot)
-        if isinstance(known, SeenPod):
+        if kind == "Pod":
             self._owners.pop((key[0], slot), None)
             self._leaving.discard(known.view.uid)
             seen.gone.pop(slot, None)
@@ -316,7 +300,7 @@ class Store:
                 seen.gone[slot] = Gone(known.view, self._now(), unseen)
                 if len(seen.gone) > seen.replicas + _MOST_GONE:
                     del seen.gone[next(iter(seen.gone))]  # followers have other names
-        elif isinstance(known, SeenMap):
+        elif kind == "ConfigMap":
             self._bytes.take(key[0], known.size, 0)
             if slot == "config":
                 self._replicas.take(key[0], seen.replicas, 0)
@@ -327,6 +311,13 @@ class Store:
                 seen.gone.clear()
         if not (seen.maps or seen.pods or seen.batch):
             del self._jobs[key]
+
+    def removed(self, key: JobKey) -> None:
+        """Note that a job was deleted: no event has shown it yet."""
+        with self._lock:
+            if (seen := self._jobs.get(key)) is not None and seen.config is not None:
+                self._forget(key, "ConfigMap", "config")
+                self._changed(key)
 
     def leaves(self, key: JobKey, name: str, uid: str) -> None:
         """Note that the deletion of a Pod was requested."""
@@ -342,7 +333,7 @@ class Store:
                 if changed:
                     self._changed(key)
 
-    def _pod(self, key: JobKey, name: str, uid: str) -> SeenPod | None:
+    def _pod(self, key: JobKey, name: str, uid: str) -> Seen[PodState] | None:
         pod = self._jobs[key].pods.get(name) if key in self._jobs else None
         return pod if pod is not None and pod.view.uid == uid else None
 
@@ -366,12 +357,15 @@ class _Cap:
         self._most = most
         self._used = Counter[str]()
 
+    def fits(self, namespace: str, before: int, size: int) -> bool:
+        return self._used[namespace] - before + size <= self._most
+
     def take(self, namespace: str, before: int, size: int) -> bool:
         """Take so much instead of what was taken before; nothing, if that is too much."""
-        rest = self._used.pop(namespace, 0) - before
-        fits = rest + size <= self._most
-        if used := rest + (size if fits else 0):
-            self._used[namespace] = used
+        fits = self.fits(namespace, before, size)
+        self._used[namespace] += (size if fits else 0) - before
+        if not self._used[namespace]:
+            del self._used[namespace]
         return fits
 
 
@@ -397,15 +391,3 @@ def _slot(key: JobKey, value: Object) -> str:
         say(logging.WARNING, key, f"the ConfigMap {name} is ignored: {why}")
     slots = {hosts_name(job): "hosts", status_name(job): "status"} if job else {}
     return slots.get(name, "")
-
-
-def _slim(value: Object, slot: str) -> Object:
-    """Return a ConfigMap reduced to what the watcher reads."""
-    data = value.get("data") or {}
-    if slot in _READ:
-        data = {key: text for key, text in data.items() if key in _READ[slot]}
-    metadata = {k: v for k, v in value["metadata"].items() if k in _METADATA}
-    if slot == "status" and RUN in data:
-        data = {**data, RUN: digest(data[RUN])}
-    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != LAST_APPLIED}
-    return {"metadata": {**metadata, "annotations": notes}, "data": data}

@@ -16,8 +16,7 @@ from etcompile.model import Role
 from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.model.supervision import is_supervised
 from etcompile.watch.core.followers import exit_code, may_follow, ranks
-from etcompile.watch.core.run import Cause, Replica, Run, State
-from etcompile.watch.core.view import JobView
+from etcompile.watch.core.run import Cause, JobView, Replica, Run, State
 
 
 def placement(view: JobView, now: float) -> Run:

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from etcompile.diagnostics.redaction import shown
 from etcompile.kubeapi.controller.events import About, EventRecorder
 from etcompile.kubeapi.controller.work_queue import Key
-from etcompile.watch.core.actions import EmitEvent
+from etcompile.watch.core.run import EmitEvent
 
 _log = logging.getLogger("etcompile.watch")
 _LONGEST_MESSAGE = 1000  # the API server refuses more than 1024 bytes

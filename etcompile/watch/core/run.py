@@ -1,16 +1,291 @@
-"""Hold a run as rules and listeners see it: one value, to which each of them adds."""
+"""Hold what rules and listeners see and decide, as values.
+
+`JobView` is what the watcher knows of a job; what it must not forget is in the run record. One
+`Run` goes through all rules, and each of them adds to it, at last the actions. Only `act` carries
+them out. Each may be carried out twice without harm: those on Pods name the UID, and the record is
+written before anything that must not happen twice. Times are in seconds since 1970.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import Struct, field, structs
 
 from etcompile.k8s.objects import Object
-from etcompile.k8s.pod_state import PodState
-from etcompile.model import Job, Member, Role
-from etcompile.model.run_record import ReplicaKey, RunRecord
-from etcompile.watch.core.actions import Action, Note
-from etcompile.watch.core.view import Gone, JobView, Timeouts
+from etcompile.k8s.pod_state import BatchView, PodState
+from etcompile.model import Job, Member, Role, Settings
+from etcompile.model.run_record import ReplicaKey, RunRecord, Time
+
+# What is known of a job --------------------------------------------------------------------------
+
+
+class Gone(Struct, frozen=True):
+    """A Pod that has vanished, until its place is taken again."""
+
+    # What was seen of it *before* it vanished: the event of its deletion always looks as if it had
+    # been asked to go, however it went.
+    pod: PodState
+    at: float
+    unseen: bool = False  # nobody saw it go: a list did not have it any more
+
+
+class LogRead(Struct, frozen=True, gc=False):
+    """What was last read of a Pod's log for one purpose; nothing at first."""
+
+    of: str = ""
+    at: float = 0.0  # when it was last requested; 0 if never, or if the Pod has changed since
+    lines: tuple[str, ...] | None = None  # each after its time; None until they are read
+    until: str = ""  # the time of the last line, as the log has it
+    failed: bool = False  # the last request
+
+
+UNREAD = LogRead()
+
+ANCHOR = "etcompile.dev/anchor"
+"""Annotation of `J-hosts`: hosts that it has in common with what a reader saw before, and until
+when that matters, in JSON."""
+
+
+class Anchor(Struct, frozen=True, omit_defaults=True):
+    """A host that the live lists keep for a while, even if it is `gone`."""
+
+    until: Time
+    gone: bool = False
+
+
+class HostsRecord(Struct, frozen=True):
+    """The live host lists: of each its lines, by the key in `J-hosts`."""
+
+    data: Mapping[str, str]
+    anchors: Mapping[str, Anchor] = field(default_factory=dict)
+
+
+_ANCHORS = msgspec.json.Decoder(dict[str, Anchor])
+
+
+def hosts_record(data: Mapping[str, str], metadata: Mapping[str, Any]) -> HostsRecord:
+    try:
+        anchors = (metadata.get("annotations") or {}).get(ANCHOR) or "{}"
+        return HostsRecord(data, _ANCHORS.decode(anchors))
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return HostsRecord(data)  # not by a watcher: nobody waits for these hosts
+
+
+class Timeouts(Struct, frozen=True):
+    """How long the watcher waits, in seconds."""
+
+    settle: float = 2.0  # until a vanished Pod is created again: its whole job may be about to go
+    # The same where a tool syncs Git and somebody deleted the Pod: it may be the tool, whose next
+    # step is the job that does without it.
+    prune: float = 15.0
+    race: float = 3.0  # until a failure ends a run: kubelets may report a success that much later
+    verdict: float = 10.0  # until a vanished Pod is lost for good: Git may bring it back
+    # Until a replica that failed a third time comes back; each further time twice as long. The
+    # first two times it comes back at once.
+    backoff: float = 1.0
+    longest: float = 300.0
+    forget: float = 600.0  # being Ready for so long ends a series of failures
+    overlap: float = 2.0  # a host that is gone stays listed, at most, when all others are new
+    drain: float = 60.0  # until the Pod of a worker goes that the job does not have any more
+    start: float = 60.0  # until it is reported that Pods are missing, or that none finds a node
+
+    def delay(self, failed: int) -> float:
+        """Return the seconds until the replacement of what failed so many times in a row."""
+        if failed < 3:
+            return 0.0
+        return min(self.backoff * 2.0 ** min(failed - 3, 60), self.longest)
+
+    def in_a_row(self, failed: int, lived: float) -> int:
+        """Return one failure more, or after a long life (in seconds) the first of another row."""
+        return (failed if lived < self.forget else 0) + 1
+
+
+class JobView(Struct, frozen=True):
+    """All that is known of a job."""
+
+    job: Job
+    settings: Settings
+    namespace: str
+    spec_hash: str
+    pods: Mapping[str, PodState]  # all that carry the job's label, by name; also of other runs
+    gone: Mapping[str, Gone] = field(default_factory=dict)  # by name, until it is there again
+    record: RunRecord | None = None
+    hosts: HostsRecord | None = None
+    batch: BatchView | None = None  # the Job of Kubernetes that makes the launcher's Pod, if any
+    git_managed: bool = False  # a tool brings back what is deleted, and deletes what Git lacks
+    watched_since: float = 0.0  # when the watcher first had the whole picture of the job
+    declared_at: float | None = None  # when its ConfigMap was last written, if anything says it
+    timeouts: Timeouts = Timeouts()
+    logs: Mapping[str, Mapping[str, LogRead]] = field(default_factory=dict)  # by UID and purpose
+    notes: Mapping[str, str] = field(default_factory=dict)  # other keys of `J-status`
+    config_uid: str = ""
+    config_created: float = 0.0
+    copied: bool = True  # the copy of the job beside the run record is the job as it is now
+    superseded: bool = False  # its ConfigMap describes another run by now, or none
+    unreadable: str = ""  # why the ConfigMap cannot be read, in that case
+
+    def log(self, uid: str, purpose: str) -> LogRead:
+        reads = self.logs.get(uid)
+        return reads.get(purpose, UNREAD) if reads else UNREAD
+
+    @property
+    def run_record(self) -> RunRecord | None:
+        """The run record, if it is of this run.
+
+        It is not if its job was deleted before the run was over: what was applied since runs anew.
+        That a run is over outlives its ConfigMap, or a job that is synced again would train again
+        (reference/gitops.md 9).
+        """
+        record = self.record
+        if record is None or record.run != self.spec_hash or self.is_orphaned:
+            return None
+        return record
+
+    @property
+    def begun(self) -> RunRecord:
+        """The run record as this decision finds it: a new one, if none is of this run."""
+        record = self.run_record
+        if record is None:
+            return RunRecord(self.spec_hash, config=self.config_uid)
+        return record if record.ended else structs.replace(record, config=self.config_uid)
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the record is of a run that was not over when its `J-etcompile` was deleted."""
+        record = self.record
+        if record is None or record.ended or not record.config:
+            return False
+        return record.config != self.config_uid
+
+
+# Actions ---------------------------------------------------------------------------------------
+
+REPLACED = "PodReplaced"
+"""The reason of Events and log lines about a Pod that another one replaces."""
+
+
+class Note(Struct, frozen=True):
+    """Another key of `J-status`: a function that returns its text, and when it needs a write."""
+
+    text: Callable[[], str]
+    due: float = float("inf")
+
+
+class WriteStatus(Struct, frozen=True):
+    """Write `J-status`, unless somebody else has written it since it was read."""
+
+    record: RunRecord
+    notes: Mapping[str, str] = {}
+
+
+class WriteHosts(Struct, frozen=True):
+    """Write `J-hosts`."""
+
+    hosts: HostsRecord
+
+
+class PatchPod(Struct, frozen=True):
+    """Change something of a Pod.
+
+    `touch` and `notify` set the annotations `TOUCHED`, so that its kubelet fetches its volumes at
+    once, and `NOTICE`, which its supervisor reads, to `value`. `end` ends a Pod that Git declares,
+    by `activeDeadlineSeconds: 1`. `release` removes a queue's finalizer.
+    """
+
+    what: Literal["touch", "notify", "end", "release"]
+    name: str
+    uid: str
+    value: str = ""  # of `end`, why
+
+
+class CreatePod(Struct, frozen=True):
+    """Create a Pod as the compiler builds it; one of the same run under that name is as good.
+
+    With `uid`, the Pod of that name is deleted first, gracefully. If it is not gone at once, a
+    later decision creates the Pod.
+    """
+
+    name: str
+    role: str
+    index: int | None
+    reason: str
+    undeclared: Member | None = None  # a replica that the job does not declare
+    lost: str = ""  # the name of the Pod that it replaces, if that is another name
+    uid: str = ""
+    annotations: Mapping[str, str] = {}  # more than the compiler's
+    away_from: tuple[str, ...] = ()  # nodes
+
+
+class DeletePod(Struct, frozen=True):
+    """Delete a Pod, gracefully; with `force` without waiting for its kubelet."""
+
+    name: str
+    uid: str
+    reason: str
+    force: bool = False
+
+
+class RemoveJob(Struct, frozen=True):
+    """Delete all objects of a job whose Pods are gone, its ConfigMap last."""
+
+
+class Count(Struct, frozen=True):
+    """Add to a metric of a listener."""
+
+    name: str
+    by: int = 1
+    labels: tuple[str, ...] = ()
+
+
+class ReadLog(Struct, frozen=True):
+    """Read a container's log in the background; the result is a `LogRead` of that purpose.
+
+    Args:
+        of: What exactly it is read for; copied to the result.
+        tail: Read only so many last lines.
+        since: Read only lines from this time on (RFC 3339).
+        begin: Add the lines that begin so to those that were read before.
+        limit: Read at most so many bytes.
+    """
+
+    name: str
+    uid: str
+    container: str
+    purpose: str
+    of: str = ""
+    tail: int | None = None
+    since: str = ""
+    begin: tuple[str, ...] = ()
+    limit: int = 16 * 2**20
+
+
+class EmitEvent(Struct, frozen=True):
+    """Report something of a Pod, or else of the job's ConfigMap. It may get lost.
+
+    Args:
+        once: The same is reported only once in the life of this watcher.
+    """
+
+    reason: str
+    message: str
+    pod: str | None = None
+    uid: str | None = None
+    warning: bool = False
+    once: bool = False
+
+
+class Requeue(Struct, frozen=True):
+    """Decide again at a time, in seconds since 1970, if nothing happens before."""
+
+    at: float
+
+
+PodAction = CreatePod | DeletePod | PatchPod
+Action = PodAction | WriteStatus | WriteHosts | RemoveJob | ReadLog | EmitEvent | Count | Requeue
+
+
+# A run -----------------------------------------------------------------------------------------
 
 Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished", "hung"]
 """How a replica lost its Pod: it failed; it succeeded; its node is unreachable; somebody deleted

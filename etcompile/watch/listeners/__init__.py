@@ -7,19 +7,25 @@ uses none of them costs nothing.
 from etcompile.watch.listeners import (
     failures,
     first_failure,
+    gates,
     hangs,
     in_place,
     kueue,
     lost_nodes,
     nodes,
+    pending,
     removal,
     timeline,
+    waiting,
 )
 
 LISTENERS = (
+    gates.LISTENER,
+    waiting.LISTENER,
     lost_nodes.LISTENER,
     in_place.LISTENER,
     hangs.LISTENER,
+    pending.LISTENER,
     kueue.LISTENER,
     failures.LISTENER,
     first_failure.LISTENER,

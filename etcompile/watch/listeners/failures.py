@@ -21,9 +21,7 @@ from etcompile.causes.log import (
 from etcompile.k8s.objects import Object
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.run_record import FAILURES
-from etcompile.watch.core.actions import Count, Note, ReadLog
-from etcompile.watch.core.run import Listener, Run
-from etcompile.watch.core.view import JobView
+from etcompile.watch.core.run import Count, JobView, Listener, Note, ReadLog, Run
 from etcompile.watch.listeners.lost_nodes import silent_since
 
 _LOSSES: Mapping[str | None, str] = {

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from etcompile.causes.log import Failure, tail_of
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.supervision import RESTART, notice
-from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, Requeue
-from etcompile.watch.core.run import Listener, Run
+from etcompile.watch.core.run import Action, DeletePod, EmitEvent, Listener, PatchPod, Requeue, Run
 from etcompile.watch.listeners.silences import (
     PURPOSE,
     is_read,

@@ -11,14 +11,18 @@ from msgspec import structs
 
 from etcompile.causes.log import Failure
 from etcompile.model.protocol import EPOCH
-from etcompile.watch.core.actions import Action, Count, CreatePod, DeletePod, EmitEvent
-from etcompile.watch.core.run import End, Listener, Restart, Run
-from etcompile.watch.listeners.supervisors import (
-    epoch_reports,
-    failed_first,
-    logs_to_read,
-    observe,
+from etcompile.watch.core.run import (
+    Action,
+    Count,
+    CreatePod,
+    DeletePod,
+    EmitEvent,
+    End,
+    Listener,
+    Restart,
+    Run,
 )
+from etcompile.watch.listeners import supervisors
 
 _MOST_IN_A_ROW = 10  # epochs that may fail soon; after half of them supervisors ask for new Pods
 
@@ -31,10 +35,9 @@ def _before(run: Run) -> Run:
         run = structs.replace(run, record=structs.replace(run.record, epoch=0))
     together, failures = in_place.mode == "together", list[Failure]()
     run = (_of_all if together else _of_each)(run, failures)
-    actions = [*logs_to_read(run)]
+    actions, record = [*supervisors.logs_to_read(run)], run.record
     restart = end = None
-    record = run.record
-    for command, line in epoch_reports(run):
+    for command, line in supervisors.epoch_reports(run):
         current = record.epoch or 0 if together else record.replica(command.key).epoch
         if line.verb == "begins" or line.epoch < current:
             continue
@@ -62,7 +65,7 @@ def _of_all(run: Run, failures: list[Failure]) -> Run:
     """Learn of the epochs of commands that restart together, and of the failures before them."""
     record, actions = run.record, list[Action]()
     # The time of a line is better known from the log than from a termination message.
-    reports = sorted(epoch_reports(run), key=lambda report: report[1].at)
+    reports = sorted(supervisors.epoch_reports(run), key=lambda report: report[1].at)
     lines = {(line.epoch, line.verb): line for _, line in reversed(reports)}
     for line in sorted(lines.values(), key=lambda line: (line.epoch, line.verb != "begins")):
         if line.epoch < (record.epoch or 0) + (line.verb == "begins"):
@@ -83,7 +86,7 @@ def _of_all(run: Run, failures: list[Failure]) -> Run:
             )
             message = f"{line.why}: epoch {line.epoch} begins in the existing Pods"
             actions.append(EmitEvent("EpochBegins", message, warning=counted > 0))
-        failures += failed_first(run, line)
+        failures += supervisors.failed_first(run, line)
     return run.adding(actions, record=record)
 
 
@@ -91,7 +94,7 @@ def _of_each(run: Run, failures: list[Failure]) -> Run:
     """Learn of the epochs of commands that restart alone, and of the failures before them."""
     record, actions = run.record, list[Action]()
     restarts_job = run.job.run.restart == "OnFailure"
-    for command, line in epoch_reports(run):
+    for command, line in supervisors.epoch_reports(run):
         written, role, pod = record.replica(command.key), command.role, command.pod
         if line.epoch < written.epoch + (line.verb == "begins"):
             continue
@@ -116,7 +119,7 @@ def _of_each(run: Run, failures: list[Failure]) -> Run:
             message = f"{reason}: its command runs again in the same Pod"
             warning = counted > 0
             actions.append(EmitEvent("CommandRestarted", message, pod.name, pod.uid, warning))
-        failures += failed_first(run, line)
+        failures += supervisors.failed_first(run, line)
     return run.adding(actions, record=record)
 
 
@@ -140,7 +143,7 @@ def _after(run: Run) -> Run:
 
 
 LISTENER = Listener(
-    observe=observe,
+    observe=supervisors.observe,
     before=_before,
     after=_after,
     counters={"epochs": ("Restarts of commands in place, of a run or of a replica.", (), ())},

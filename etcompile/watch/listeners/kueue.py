@@ -7,8 +7,7 @@ counted as done, and Kueue never looks after the group again if it vanishes. Whe
 Kueue finishes the group and lets them go (reference/gang-scheduling.md 4.5).
 """
 
-from etcompile.watch.core.actions import PatchPod
-from etcompile.watch.core.run import Listener, Restart, Run
+from etcompile.watch.core.run import Listener, PatchPod, Restart, Run
 
 
 def _before(run: Run) -> Run:

@@ -7,8 +7,7 @@ none of them takes part in the next restart.
 """
 
 from etcompile.k8s.pod_state import PodState
-from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, Requeue
-from etcompile.watch.core.run import Listener, Run
+from etcompile.watch.core.run import Action, DeletePod, EmitEvent, Listener, Requeue, Run
 
 
 def silent_since(pod: PodState) -> float:

@@ -8,8 +8,8 @@ from msgspec import structs
 
 from etcompile.causes.causes import OTHER_NODE_WANTED
 from etcompile.causes.log import FailureLog, avoided_nodes, read_log
-from etcompile.watch.core.actions import Action, CreatePod, EmitEvent
-from etcompile.watch.core.run import Listener, Run
+from etcompile.compiler.stored_run import away_from
+from etcompile.watch.core.run import Action, CreatePod, EmitEvent, Listener, Run
 
 
 def _after(run: Run) -> Run:
@@ -35,6 +35,17 @@ def _after(run: Run) -> Run:
             why = "a preflight check rejected it for a Pod of this run"
         message = f"recreated Pods avoid the node {node}: {why}"
         actions.append(EmitEvent("NodeAvoided", message, warning=True))
+    creations = [action for action in actions if nodes and isinstance(action, CreatePod)]
+    for action in creations:
+        role = run.job.role(action.role)
+        template = {"spec": role.template.spec if role is not None else {}}
+        if away_from(template, nodes, git_managed=run.view.git_managed) is None:
+            message = (
+                f"{action.name} may be scheduled to a node that failed before "
+                f"({', '.join(nodes)}): its template sets a node affinity, and a tool that syncs "
+                "Git would revert a change of it"
+            )
+            actions.append(EmitEvent("NodeNotAvoided", message, warning=True, once=True))
     return structs.replace(run, actions=tuple(actions))
 
 

@@ -7,9 +7,7 @@ or a log cannot be read, nobody knows.
 from etcompile.k8s.objects import seconds
 from etcompile.k8s.pod_state import PodState
 from etcompile.model import Role
-from etcompile.watch.core.actions import ReadLog
-from etcompile.watch.core.run import Run
-from etcompile.watch.core.view import JobView
+from etcompile.watch.core.run import JobView, ReadLog, Run
 from etcompile.watch.listeners.supervisors import supervised
 
 PURPOSE = "activity"

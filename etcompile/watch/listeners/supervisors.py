@@ -18,9 +18,7 @@ from etcompile.model.supervision import (
     epoch_line,
     first_replica,
 )
-from etcompile.watch.core.actions import Action, EmitEvent, ReadLog, Requeue
-from etcompile.watch.core.run import Run
-from etcompile.watch.core.view import LogRead
+from etcompile.watch.core.run import Action, EmitEvent, LogRead, ReadLog, Requeue, Run
 
 _PURPOSE = "epochs"
 _EVERY = 10.0  # seconds between two reads of a log

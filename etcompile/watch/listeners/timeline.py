@@ -16,9 +16,7 @@ from etcompile.causes.goodput import (
 from etcompile.k8s.objects import Object
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.run_record import TIMELINE, RunRecord
-from etcompile.watch.core.actions import Note
-from etcompile.watch.core.run import Listener, Run
-from etcompile.watch.core.view import JobView
+from etcompile.watch.core.run import JobView, Listener, Note, Run
 
 
 def timeline(

@@ -12,7 +12,7 @@ from watched import QUICK, Place, Running
 
 from etcompile.integrations.watcher_manifests import NAME, Installation, manifests
 from etcompile.kubeapi import connect
-from etcompile.watch.core.view import Timeouts
+from etcompile.watch.core.run import Timeouts
 from installation.choices import IMAGE
 
 PATHS = {

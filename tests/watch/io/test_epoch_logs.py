@@ -10,9 +10,8 @@ import pytest
 from etcompile.kubeapi import ClusterError
 from etcompile.model.supervision import UNSUPERVISED, epoch_line
 from etcompile.watch.core.act import ActionExecutor, Case, Ledger
-from etcompile.watch.core.actions import ReadLog
 from etcompile.watch.core.observe import Store
-from etcompile.watch.core.view import UNREAD, LogRead
+from etcompile.watch.core.run import UNREAD, LogRead, ReadLog
 from watch.rules.supervised import begins, failed
 
 KEY = ("ml", "mnist")

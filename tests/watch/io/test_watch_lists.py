@@ -15,7 +15,7 @@ import time
 from watched import QUICK, eventually, is_ready, maps, training_job
 
 from etcompile.kubeapi import ClusterError
-from etcompile.watch.core.view import ANCHOR
+from etcompile.watch.core.run import ANCHOR
 
 SCALINGS = int(os.environ.get("ETCOMPILE_SCALINGS", "8"))
 PAUSE = 0.02

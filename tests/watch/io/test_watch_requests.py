@@ -155,7 +155,6 @@ def patient(monkeypatch) -> None:
     """Watchers that try again only when they are told to."""
     monkeypatch.setattr("etcompile.watch.core.act.backoff", lambda _: 600.0)
     monkeypatch.setattr("etcompile.watch.core.act.LONGEST", 600.0)
-    monkeypatch.setattr("etcompile.watch.core.controller.backoff", lambda _: 600.0)
 
 
 @pytest.mark.usefixtures("patient")

@@ -18,7 +18,7 @@ from etcompile.model import Settings
 from etcompile.model.protocol import WATCHER
 from etcompile.model.run_record import ReplicaRecord, RunRecord, read_record
 from etcompile.watch.core.controller import Choices
-from etcompile.watch.core.view import Timeouts
+from etcompile.watch.core.run import Timeouts
 from etcompile.watch.watcher import watcher
 
 QUICK = Timeouts(

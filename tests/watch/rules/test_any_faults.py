@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import example, given, note
 from hypothesis import strategies as st
 
-from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
-from etcompile.watch.core.view import HostsRecord
+from etcompile.watch.core.run import CreatePod, DeletePod, HostsRecord, WriteStatus
 from randomness import examples
 from specs import (
     dlrover_type,

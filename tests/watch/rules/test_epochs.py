@@ -10,14 +10,7 @@ import pytest
 from defects.test_trainer import job, replicated, runtime
 from etcompile.causes.log import Failure
 from etcompile.model.supervision import epoch_line
-from etcompile.watch.core.actions import (
-    CreatePod,
-    DeletePod,
-    EmitEvent,
-    PatchPod,
-    WriteStatus,
-)
-from etcompile.watch.core.view import LogRead
+from etcompile.watch.core.run import CreatePod, DeletePod, EmitEvent, LogRead, PatchPod, WriteStatus
 from watch.rules.supervised import FIRST, begins, failed, pytorch_job, uids
 from watcher_rules import observed
 from world import World, mpi_job

@@ -7,7 +7,7 @@ import pytest
 
 from etcompile.model import Settings
 from etcompile.model.run_record import RestartHistory
-from etcompile.watch.core.actions import CreatePod, DeletePod
+from etcompile.watch.core.run import CreatePod, DeletePod
 from specs import dlrover_type, elastic_job, scale_plan
 from world import World, stored_job
 

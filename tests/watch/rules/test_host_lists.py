@@ -9,7 +9,7 @@ from defects.test_trainer import job as train_job
 from defects.test_trainer import mpi
 from etcompile import Settings
 from etcompile.k8s.pod_state import PodState
-from etcompile.watch.core.actions import PatchPod, WriteHosts
+from etcompile.watch.core.run import PatchPod, WriteHosts
 from specs import kubeflow_job, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
 

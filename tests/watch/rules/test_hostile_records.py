@@ -15,8 +15,7 @@ from etcompile.model.run_record import (
     read_record,
     record_data,
 )
-from etcompile.watch.core.actions import Requeue
-from etcompile.watch.core.view import JobView, hosts_record
+from etcompile.watch.core.run import JobView, Requeue, hosts_record
 from randomness import mutated
 from specs import compiled, training_job
 from watcher_rules import decide

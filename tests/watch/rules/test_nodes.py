@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from etcompile.causes.log import Failure
-from etcompile.watch.core.actions import CreatePod, DeletePod
+from etcompile.watch.core.run import CreatePod, DeletePod
 from specs import kubeflow_job
 from world import World
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etcompile.watch.core.actions import CreatePod
+from etcompile.watch.core.run import CreatePod
 from specs import scale_in, training_job, worker
 from world import World, stored_job
 

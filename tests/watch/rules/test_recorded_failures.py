@@ -3,7 +3,7 @@
 from typing import Any
 
 from etcompile.causes.log import Failure, first_causes
-from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
+from etcompile.watch.core.run import CreatePod, DeletePod, WriteStatus
 from specs import kubeflow_job
 from world import World
 

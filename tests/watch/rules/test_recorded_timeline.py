@@ -3,7 +3,7 @@
 from typing import Any
 
 from etcompile.causes.goodput import goodput
-from etcompile.watch.core.actions import WriteStatus
+from etcompile.watch.core.run import WriteStatus
 from etcompile.watch.listeners.timeline import timeline
 from specs import kubeflow_job, training_job
 from watch.rules.supervised import FIRST, begins, failed

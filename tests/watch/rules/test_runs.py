@@ -7,7 +7,7 @@ import pytest
 from etcompile import Settings
 from etcompile.causes.log import Failure
 from etcompile.k8s.pod_state import PodState, Waiting
-from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
+from etcompile.watch.core.run import CreatePod, DeletePod, WriteStatus
 from specs import kubeflow_job, replicas, training_job, worker
 from watcher_rules import observed
 from world import START, World, of_replicas, stored_job

@@ -8,7 +8,7 @@ from msgspec import structs
 from etcompile.causes.log import first_causes
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.supervision import read_notice
-from etcompile.watch.core.actions import CreatePod, DeletePod, PatchPod
+from etcompile.watch.core.run import CreatePod, DeletePod, PatchPod
 from watch.rules.supervised import FIRST, begins, pytorch_job, uids
 from world import World, mpi_job
 

@@ -7,7 +7,7 @@ import pytest
 
 from defects.test_trainer import job as train_job
 from defects.test_trainer import runtime
-from etcompile.watch.core.actions import CreatePod, Requeue
+from etcompile.watch.core.run import CreatePod, Requeue
 from specs import kubeflow_job, replicas, training_job
 from world import START, World, mpi_job
 

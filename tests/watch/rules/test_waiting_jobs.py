@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from defects.test_trainer import job, mpi, of_parts, part, with_data
-from etcompile.watch.core.hostfile import succeeded
+from etcompile.watch.listeners.gates import succeeded
 from world import World
 
 
