@@ -9,9 +9,9 @@ from etcompile.kubeapi import Cluster
 from etcompile.kubeapi.controller.lease import Lease
 from etcompile.kubeapi.controller.work_queue import Key
 from etcompile.watch.core.controller import Choices, Watcher
-from etcompile.watch.core.reports import gauge
 from etcompile.watch.listeners import LISTENERS
 from etcompile.watch.listeners.timeline import timeline
+from etcompile.watch.metrics import gauge
 
 
 def watcher(

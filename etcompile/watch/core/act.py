@@ -38,7 +38,7 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.run_record import RUN, record_data
 from etcompile.watch.core.observe import SeenJob, SeenMap, Store
-from etcompile.watch.core.reports import Metrics, report, say
+from etcompile.watch.core.reports import report, say
 from etcompile.watch.core.run import (
     ANCHOR,
     REPLACED,
@@ -55,6 +55,7 @@ from etcompile.watch.core.run import (
     WriteHosts,
     WriteStatus,
 )
+from etcompile.watch.metrics import Metrics
 
 _CONFIG_MAP = ("v1", "ConfigMap")
 _LIST_AGAIN = 1.0  # seconds until a host list is written again: who is gone must not stay listed

@@ -60,7 +60,7 @@ from etcompile.watch.core.act import (
 )
 from etcompile.watch.core.decide import decide
 from etcompile.watch.core.observe import REPLICAS, SeenJob, SeenMap, Store
-from etcompile.watch.core.reports import Metrics, gauge, report, say
+from etcompile.watch.core.reports import report, say
 from etcompile.watch.core.run import (
     EmitEvent,
     JobView,
@@ -69,6 +69,7 @@ from etcompile.watch.core.run import (
     Timeouts,
     hosts_record,
 )
+from etcompile.watch.metrics import Metrics, gauge
 
 _log = logging.getLogger("etcompile.watch")
 
@@ -445,8 +446,8 @@ class Watcher:
         memory.view = self._view(case, memory.record, declared)
         actions = decide(memory.view, self.now, self._listeners)
         _log.debug("%s/%s: %s", *key, actions)
-        times = [action.at for action in actions if isinstance(action, Requeue)]
-        memory.requeue = again = min(times, default=None)
+        times = (action.at for action in actions if isinstance(action, Requeue))
+        memory.requeue = again = next(times, None)
         if self._executor.act(case, actions):
             memory.rounds += 1
             if memory.rounds % _ROUNDS == 0:
@@ -525,12 +526,12 @@ class Watcher:
 
         def of_run(pod: PodState) -> PodState:
             """Return a Pod; without its hash if it only looks like the job's."""
-            if pod.spec_hash != run.spec_hash or (role := roles.get(pod.role)) is None:
+            role = roles.get(pod.role)
+            if pod.spec_hash != run.spec_hash or role is None:
                 return pod
+            is_ours = not pod.controller and run.names.get(pod.name, role) is role
             if role.batch is not None:
                 is_ours = pod.controller in jobs
-            else:
-                is_ours = not pod.controller and run.names.get(pod.name, role) is role
             return pod if is_ours else structs.replace(pod, spec_hash="")
 
         batch = next((role for role in run.job.roles if role.batch), None)

@@ -277,18 +277,11 @@ def suspended(run: Run) -> Run:
             going.add(pod.uid)
     if record.phase == "Suspended" and going <= {*record.gang}:
         going = {*record.gang}
+    counts = ("restarts", "restarted_at", "replaced", "lost_restarts", "numbers", "config")
     record = RunRecord(
-        record.run,
-        "Suspended",
-        "Suspended",
-        "suspended by its spec",
-        restarts=record.restarts,
-        restarted_at=record.restarted_at,
-        replaced=record.replaced,
-        lost_restarts=record.lost_restarts,
-        numbers=record.numbers,
+        *(record.run, "Suspended", "Suspended", "suspended by its spec"),
         gang=tuple(sorted(going)),
-        config=record.config,
+        **{name: getattr(record, name) for name in counts},
     )
     return run.adding(actions, record=record)
 

@@ -8,8 +8,9 @@ from etcompile.watch.core.run import End, Listener, Requeue, Run
 
 def _before(run: Run) -> Run:
     gang, times = frozenset(run.record.gang), list[Requeue]()
-    ranked = any(role.recovery.relaunch for role in run.job.roles)
-    for replica in run.replicas if ranked and run.view.settings.gang == "none" else ():
+    if run.view.settings.gang != "none" or not any(r.recovery.relaunch for r in run.job.roles):
+        return run
+    for replica in run.replicas:
         role, pod, rules = replica.role, replica.pod, replica.role.recovery.relaunch
         if rules is None or rules.pending is None or rules.tolerance == "never":
             continue

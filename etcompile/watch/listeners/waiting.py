@@ -98,6 +98,8 @@ def _unreachable(run: Run) -> Run:
         uids.append(pod.uid)
         if pod.uid not in run.record.unreachable:
             actions.append(EmitEvent(reason, message, pod.name, pod.uid, warning=True))
+    if not (actions or uids or run.record.unreachable):
+        return run
     return run.writing(*actions, unreachable=tuple(sorted(uids)))
 
 

@@ -1,8 +1,8 @@
 """What the watcher counts, as Prometheus reads it."""
 
 from etcompile.causes.causes import names
-from etcompile.watch.core.reports import Metrics, gauge
 from etcompile.watch.listeners import failures
+from etcompile.watch.metrics import Metrics, gauge
 
 
 def test_counter_of_each_cause_begins_at_zero() -> None:
@@ -15,7 +15,7 @@ def test_counter_of_each_cause_begins_at_zero() -> None:
 
 def test_gauge_of_jobs_forgets_jobs_that_are_gone() -> None:
     metrics = Metrics()
-    jobs = {("ml", "bert"): 0.25, ("nlp", "llama"): 1.0}
+    jobs: dict[tuple[str, ...], float] = {("ml", "bert"): 0.25, ("nlp", "llama"): 1.0}
     labels = {"job_namespace": "ml", "job_name": "bert"}
     metrics.computed(lambda: [gauge("goodput_ratio", "Of its time.", jobs, *labels)])
     assert metrics.registry.get_sample_value("etcompile_watch_goodput_ratio", labels) == 0.25
