@@ -143,7 +143,8 @@ def _decider(run: Run, replica: Replica) -> Decider:
     restarting = replica.state != "there" and run.record.phase == "Restarting"
     if last is not None and restarting and last.uid in run.record.gang:
         # It succeeded before the restart deleted it, which the watcher had not seen yet.
-        in_time = last.phase == "Succeeded" and 0.0 < last.ended_at < last.deletion_requested
+        deleted = last.deletion_requested if last.deleting else run.now
+        in_time = last.phase == "Succeeded" and 0.0 < last.ended_at < deleted
         outcome = "done" if in_time and not comes_back(replica.role, "succeeded", last) else "open"
     return Decider(replica.name, replica.number == 0, outcome)
 
@@ -353,10 +354,17 @@ def next_steps(run: Run) -> Iterator[Action]:
         yield Requeue(due)
         return
     going = [replica.pod for replica in run.in_state("restarting")]
+    peers_due = due + run.timeouts.peers
     for pod in going:
+        if pod is None:
+            continue
         # A kubelet takes up to two seconds to remove a Pod whose containers have all ended.
-        if pod is not None and (not pod.deleting or (pod.stopped and run.now < pod.due)):
-            yield DeletePod(pod.name, pod.uid, "Restart", force=pod.stopped)
+        over = pod.stopped or pod.ended
+        if over and not (pod.deleting and run.now >= pod.due):
+            yield DeletePod(pod.name, pod.uid, "Restart", force=True)
+        elif not (over or pod.deleting):
+            stop = DeletePod(pod.name, pod.uid, "Restart")
+            yield stop if run.now >= peers_due else Requeue(peers_due)
     gang = frozenset(record.gang)
     if going or any(pod.uid in gang for pod in run.pods):
         return

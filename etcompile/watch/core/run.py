@@ -86,6 +86,7 @@ class Timeouts(Struct, frozen=True):
     backoff: float = 1.0
     longest: float = 300.0
     forget: float = 600.0  # being Ready for so long ends a series of failures
+    peers: float = 0.2  # until a Pod is told to stop because a peer failed: most fail, too
     overlap: float = 2.0  # a host that is gone stays listed, at most, when all others are new
     drain: float = 60.0  # until the Pod of a worker goes that the job does not have any more
     start: float = 60.0  # until it is reported that Pods are missing, or that none finds a node

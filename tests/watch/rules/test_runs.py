@@ -57,6 +57,8 @@ def test_joint_restart_creates_no_pod_before_all_are_gone() -> None:
     world = torch(together=True)
     world.fail("mnist-worker-1")
     world.settle()
+    world.now += world.timeouts.peers
+    world.settle()
     assert {one.name for one in world.of(DeletePod)} == set(world.declared)
     assert world.of(CreatePod) == []
     for name in ("mnist-worker-0", "mnist-worker-2"):
@@ -68,13 +70,32 @@ def test_joint_restart_creates_no_pod_before_all_are_gone() -> None:
     assert {one.name for one in world.of(CreatePod)} == set(world.declared)
 
 
-def test_joint_restart_does_not_wait_for_kubelets_to_remove_pods_that_have_stopped() -> None:
+def forced(world: World) -> list[str]:
+    return [one.name for one in world.of(DeletePod) if one.force]
+
+
+def test_joint_restart_lets_peers_end_by_themselves_before_it_stops_them() -> None:
     world = torch(together=True)
     world.fail("mnist-worker-1")
     world.settle()
     world.change("mnist-worker-0", exits=(("pytorch", 1),), stopped=True)
     world.settle()
-    assert [one.name for one in world.of(DeletePod) if one.force] == ["mnist-worker-0"]
+    assert {one.name for one in world.of(DeletePod)} == {"mnist-worker-0", "mnist-worker-1"}
+    world.now += world.timeouts.peers
+    world.settle()
+    assert {one.name for one in world.of(DeletePod)} == {*world.declared}
+    assert forced(world) == ["mnist-worker-1", "mnist-worker-0"], "the others still run"
+
+
+def test_joint_restart_does_not_wait_for_kubelets_to_remove_pods_that_have_stopped() -> None:
+    world = torch(together=True)
+    world.fail("mnist-worker-1")
+    world.settle()
+    world.now += world.timeouts.peers
+    world.settle()
+    assert {*world.pods} == {"mnist-master-0", "mnist-worker-0", "mnist-worker-2"}
+    world.change("mnist-worker-0", exits=(("pytorch", 1),), stopped=True)
+    world.settle()
     assert {*world.pods} == {"mnist-master-0", "mnist-worker-2"}, "their processes still run"
 
 
@@ -82,9 +103,11 @@ def test_joint_restart_asks_once_for_a_stopped_pod_that_a_finalizer_keeps() -> N
     world = torch(together=True)
     world.fail("mnist-worker-1")
     world.settle()
+    world.now += world.timeouts.peers
+    world.settle()
     world.change("mnist-worker-0", stopped=True, due=world.now)
     world.settle()
-    assert not [one for one in world.of(DeletePod) if one.force]
+    assert forced(world) == ["mnist-worker-1"]
 
 
 def test_joint_restart_is_executed_once_by_any_number_of_watchers() -> None:
