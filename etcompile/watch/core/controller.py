@@ -121,6 +121,7 @@ class JobMemory(Struct):
     previous: ReadRun = ReadRun(())  # the run of its Pods, if the ConfigMap describes another one
     status: SeenMap | None = None  # the `J-status` that was last read
     record: RunRecord | None = None  # what that says
+    is_newer: bool = False  # only a newer watcher can read it
     secrets: tuple[str, str] = ("", "")  # the ConfigMap's UID, and the Secret that has a key pair
     view: JobView | None = None  # of the last decision
     requeue: float | None = None  # when the rules want to decide again, in seconds since 1970
@@ -379,11 +380,13 @@ class Watcher:
                 return None, "stopped"
             memory.ledger.failed(RECONCILE, least=self._reported(key, memory, error))
             again = memory.requeue  # what the rules wait for does not wait for what has failed
+            if again is not None:
+                again = max(again, self.now + _FIRST_WAIT)
         wait = memory.ledger.wait
         if wait is None:
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
-        return max(min(again or float("inf"), self.now + wait), self.now + _FIRST_WAIT), "again"
+        return min(again or float("inf"), self.now + wait), "again"
 
     def _reported(self, key: JobKey, memory: JobMemory, error: Exception) -> float:
         """Report what went wrong; return the least seconds until the job is reconciled again."""
@@ -423,16 +426,15 @@ class Watcher:
         declared, status, ledger = self._declared(key, memory, seen), seen.status, memory.ledger
         if memory.status is not status:
             # It may be of thousands of replicas, and mostly was read before.
-            memory.status = status
-            memory.record = read_record(status.data) if status is not None else None
-            if status is not None and (message := unreadable(status.data)):
+            memory.status, data = status, status.data if status is not None else {}
+            memory.record, memory.is_newer = read_record(data), newer_version(data) is not None
+            if status is not None and (message := unreadable(data)):
                 event = EmitEvent("UnreadableRecord", message, warning=True)
                 version, line = str(status.version), f"ConfigMap {status.name}: {message}"
                 report(self._events, key, event, status.metadata, version, line)
         previous = self._previous(key, memory, seen, declared)
         run = (previous or declared).run or declared.run
-        is_newer = status is not None and newer_version(status.data) is not None
-        if run is None or is_newer:
+        if run is None or memory.is_newer:
             memory.view = None
             ledger.retain()
             memory.unsupervised(UNREADABLE if run is None else "NewerRecord")

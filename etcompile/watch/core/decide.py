@@ -13,7 +13,7 @@ Everything here is a function from values to values. One value, `Run`, goes thro
 - the listeners' `after`: what else is to be written down, reported or deleted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -74,7 +74,6 @@ def decide(view: JobView, now: float, listeners: Sequence[Listener] = ()) -> tup
             deleted = (replica for replica in run.replicas if replica.was_deleted)
             settled += tuple(replica for replica in deleted if replica not in settled)
         run = _decided(structs.replace(run, losses=settled, attempt=run.record.attempt))
-    run = run.adding(half_deleted(view, now))
     for listener in listeners:
         run = listener.after(run)
     return _recorded(run)
@@ -318,15 +317,3 @@ def scaled_in(run: Run) -> Run:
         elif (pod.ended or host not in listed) and not pod.deleting:
             actions.append(DeletePod(pod.name, pod.uid, "ScaledIn"))
     return run.writing(*actions, leaving=leaving)
-
-
-# The API server deletes a Pod that has ended in two steps, and leaves out the second when it is
-# killed in between. The Pod then keeps its name for as long as its node does not answer, or for
-# ever if it has none. Another request finishes it (k8s.io/apiserver, registry/rest/delete.go).
-
-
-def half_deleted(view: JobView, now: float) -> Iterator[Action]:
-    for pod in view.pods.values():
-        if pod.half_deleted:
-            due = pod.due + view.timeouts.settle
-            yield Requeue(due) if now < due else DeletePod(pod.name, pod.uid, "HalfDeleted")

@@ -1,9 +1,13 @@
-"""Give Pods up whose nodes do not answer, `etcompile.dev/lost-node-after` seconds later.
+"""Finish deletions that nobody else finishes, and give Pods up whose nodes do not answer.
 
 Such a node keeps its Pods, and with them their names, until somebody says that it is gone for good.
-The annotation says so after a time: the Pod is deleted, so that its kubelet, should it come back,
-ends it; then it is deleted by force. Its processes may still run. If commands restart in place,
-none of them takes part in the next restart.
+`etcompile.dev/lost-node-after` says so after a time: the Pod is deleted, so that its kubelet,
+should it come back, ends it; then it is deleted by force. Its processes may still run. If commands
+restart in place, none of them takes part in the next restart.
+
+The API server deletes a Pod that has ended in two steps, and leaves out the second when it is
+killed in between. The Pod then keeps its name for as long as its node does not answer, or for ever
+if it has none. Another request finishes it (k8s.io/apiserver, registry/rest/delete.go).
 """
 
 from etcompile.k8s.pod_state import PodState
@@ -22,6 +26,10 @@ def silent_since(pod: PodState) -> float:
 
 def _after(run: Run) -> Run:
     limit, record, actions = run.job.run.lost_node_after, run.view.run_record, list[Action]()
+    for pod in run.view.pods.values():
+        if pod.half_deleted:
+            due, delete = pod.due + run.timeouts.settle, DeletePod(pod.name, pod.uid, "HalfDeleted")
+            actions.append(Requeue(due) if run.now < due else delete)
     over = run.job.run.suspended or (record is not None and record.ended)
     for pod in run.pods if limit is not None else ():
         since = silent_since(pod)
