@@ -6,7 +6,7 @@ label arrives here as data. Objects are plain JSON values.
 
 from etcompile.backend import gang
 from etcompile.backend.gitops import Situation, annotated
-from etcompile.backend.identity import protected_labels, run_id, spec_hash
+from etcompile.backend.identity import identified, protected_labels, run_id, spec_hash
 from etcompile.backend.job_config import ends_with_run, host_line, host_names
 from etcompile.backend.job_objects import deciding, lower, lower_pods, namespace_reason, waits
 from etcompile.backend.pod_fields import with_preflight
@@ -25,6 +25,7 @@ __all__ = [
     "generated",
     "host_line",
     "host_names",
+    "identified",
     "lower",
     "lower_pods",
     "namespace_reason",

@@ -1,12 +1,23 @@
 """Compute what identifies a run, and the labels of a job's objects."""
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from etcompile.digest import sha256
 from etcompile.k8s.defaults import normalised
+from etcompile.k8s.listkeys import changed_at
+from etcompile.k8s.objects import Object
+from etcompile.k8s.path import mapping_at
 from etcompile.model import Job, Member, Role
-from etcompile.model.protocol import INDEX_LABEL, JOB_LABEL, RANK_LABEL, ROLE_LABEL
+from etcompile.model.protocol import (
+    INDEX_LABEL,
+    JOB_LABEL,
+    RANK_LABEL,
+    ROLE_LABEL,
+    SPEC_HASH,
+    STORED_JOB,
+)
 
 
 def spec_hash(job: Job) -> str:
@@ -29,6 +40,29 @@ def run_id(job: Job, default: str | None) -> str | None:
     """
     chosen = job.run.run_id or default
     return spec_hash(job)[:5] if chosen == "auto" else chosen
+
+
+_ANNOTATIONS = {
+    "Pod": ("metadata", "annotations"),
+    "Job": ("spec", "template", "metadata", "annotations"),
+}
+
+
+def identified(job: Job, objects: Sequence[Object], stored: str) -> Iterator[Object]:
+    """Yield the objects of a run with its hash and its stored job, which overlays may change."""
+    run = spec_hash(job)
+    shared: dict[int, Object] = {}  # as a role's Pods share them
+    for value in objects:
+        kind = value["kind"]
+        if kind == "ConfigMap":
+            yield changed_at(value, ("data", STORED_JOB), stored)
+            continue
+        old = mapping_at(value, _ANNOTATIONS[kind]) if kind in _ANNOTATIONS else {}
+        if old.get(SPEC_HASH) in (None, run):
+            yield value
+        else:
+            new = shared.setdefault(id(old), {**old, SPEC_HASH: run})
+            yield changed_at(value, _ANNOTATIONS[kind], new)
 
 
 def metadata(job: Job, name: str, labels: dict[str, str], **more: object) -> dict[str, Any]:

@@ -36,30 +36,18 @@ def objects(
     """Build the objects of a job after overlays, and the job as the run that they are.
 
     Overlays of Pods and Services are stored with the job, and what changes Pods is part of the
-    run's identity, so the edits that match must be known before the objects are built.
+    run's identity. Which edits those are is known only after they were applied, so the identity and
+    the stored job are written into the finished objects.
     """
-    of_replicas = [
-        edit
-        for edit in edits
-        if edit.target.kind in _REPLICAS or (edit.target.kind is None and edit.reach == "objects")
-    ]
-    if of_replicas:
-        # An edit whose target has neither a name nor labels matches all replicas of a role or
-        # none, so the first replica of each role is enough.
-        matching = _matching(with_first_replicas(job), settings, of_replicas)
-        narrow = (edit for edit in of_replicas if edit.target.name or edit.target.labels)
-        if any(edit not in matching for edit in narrow):
-            matching = _matching(job, settings, of_replicas)
-        of_replicas = matching
-    job = run_of(with_patches(job, of_replicas), settings)
-    stored = emit.to_yaml(stored_value(job, settings, of_replicas))
-    return _patched(job, backend.lower(job, settings, texts, stored), edits), job
-
-
-def _matching(job: Job, settings: Settings, edits: Sequence[overlays.Edit]) -> list[overlays.Edit]:
-    job = run_of(job, settings)
-    touched = _patched(job, backend.lower(job, settings, backend.Texts(None), ""), edits).edits
-    return [edit for edit, kinds in touched.items() if kinds & _REPLICAS]
+    run = run_of(job, settings)
+    patched = _patched(run, backend.lower(run, settings, texts, ""), edits)
+    of_replicas = [edit for edit, kinds in patched.edits.items() if kinds & _REPLICAS]
+    changed = run_of(with_patches(job, of_replicas), settings)
+    if changed.run_id != run.run_id:  # a run ID of `auto`, which all names contain
+        patched = _patched(changed, backend.lower(changed, settings, texts, ""), edits)
+    stored = emit.to_yaml(stored_value(changed, settings, of_replicas))
+    identified = backend.identified(changed, patched.objects, stored)
+    return structs.replace(patched, objects=tuple(identified)), changed
 
 
 def pods(
