@@ -24,7 +24,7 @@ from etcompile.cli.command_line import HELP, Command, did_you_mean
 )
 def command(runtime: str | None, output: str) -> None:
     """List the kinds that can be compiled, and the runtimes that TrainJobs need no file for."""
-    from etcompile.compiler.runtimes import shipped
+    from etcompile.compiler.runtime_merge import shipped
     from etcompile.frontends.trainer.runtimes import NOT_COMPILED, TRAINER_VERSION
 
     if runtime is not None:

@@ -65,7 +65,7 @@ def command(
     be reached or refuses.
     """
     from etcompile.status import seen
-    from etcompile.status.replicas import labelled_replica
+    from etcompile.status.replica_states import labelled_replica
     from etcompile.status.text import reason_lines
 
     with connection.connect(namespace, connections=_MOST) as cluster:

@@ -1,7 +1,7 @@
 """Build and check the objects of jobs, and pass other objects of the input through.
 
-`run` builds the objects of a job. The watcher uses it too, but only to recreate Pods of a job that
-was checked here.
+`run_objects` builds the objects of a job. The watcher uses it too, but only to recreate Pods of a
+job that was checked here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from etcompile.check.output_rules import (
     check_others,
 )
 from etcompile.check.pod_rules import check_object
-from etcompile.compiler import run
+from etcompile.compiler import run_objects
 from etcompile.compiler.fold import FoldedJob
 from etcompile.compiler.load import Environment, Sources
 from etcompile.compiler.lower import LoweredDocuments
@@ -155,8 +155,8 @@ def job_objects(
     matched: frozenset[overlays.Edit] = frozenset()
     try:
         if has_errors(problems):
-            job = run.with_first_replicas(job)  # only to report further problems
-        patched, job = run.objects(job, settings, texts, environment.edits)
+            job = run_objects.with_first_replicas(job)  # only to report further problems
+        patched, job = run_objects.objects(job, settings, texts, environment.edits)
         matched = frozenset(patched.edits)
         refused = [
             fault

@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 
 from etcompile import backend
 from etcompile.check.job_rules import check_longest_name
-from etcompile.compiler.run import run_of
+from etcompile.compiler.run_objects import run_of
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.model import (

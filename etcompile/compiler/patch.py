@@ -11,7 +11,7 @@ from etcompile.compiler.choices import Options
 from etcompile.compiler.load import Environment, file_and_index
 from etcompile.compiler.lower import is_skipped, kind_of
 from etcompile.compiler.olderapis import in_current_version
-from etcompile.compiler.runtimes import with_runtimes
+from etcompile.compiler.runtime_merge import with_runtimes
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.kind import DLROVER
 from etcompile.frontends.trainer.runtimes import is_runtime, named_runtimes

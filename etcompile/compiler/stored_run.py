@@ -12,7 +12,7 @@ from typing import Any, Self
 from msgspec import Struct
 
 from etcompile import backend
-from etcompile.compiler.run import pods, situation_of_some
+from etcompile.compiler.run_objects import pods, situation_of_some
 from etcompile.compiler.stored import (
     StoredJobError,
     check_place,

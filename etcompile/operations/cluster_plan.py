@@ -13,13 +13,13 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_identity import is_only_another_run
-from etcompile.operations.snapshot import read_live, unread_keys
+from etcompile.operations.cluster_state import read_live, unread_keys
 from etcompile.plan.applysets import of_other_set, other_repository, other_set
+from etcompile.plan.deletion import EMPTY_INVENTORY, removable, removal
 from etcompile.plan.mounts import endangered
 from etcompile.plan.owners import is_member, names_of_config, other_job
 from etcompile.plan.planner import ADOPT, PRUNE, arranged, decided
 from etcompile.plan.quotas import filled, within_quotas
-from etcompile.plan.removal import EMPTY_INVENTORY, removable, removal
 from etcompile.plan.schedule import Draft, ring
 from etcompile.plan.scope import Rights, targeted, unknown_targets
 from etcompile.plan.step import (

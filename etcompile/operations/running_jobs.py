@@ -30,9 +30,9 @@ from etcompile.model.protocol import (
 from etcompile.model.run_record import written_record
 from etcompile.model.supervision import REMINDED, SAME, Notice, first_replica, notice, read_notice
 from etcompile.operations.cluster_plan import impossible, named_job, quotas
+from etcompile.plan.deletion import restart
 from etcompile.plan.owners import is_member, stranger
 from etcompile.plan.quotas import within_quotas
-from etcompile.plan.removal import restart
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import ObjectRef, Plan, reference
 from etcompile.rollout.inventory import seen_version

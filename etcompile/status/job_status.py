@@ -42,7 +42,7 @@ from etcompile.model.protocol import is_config as names_config
 from etcompile.model.run_completion import Decider, Outcome, completion, named
 from etcompile.model.run_record import ENDED, UNREADABLE, RunRecord, labelled_rank, written_record
 from etcompile.plan.owners import run_of
-from etcompile.status.replicas import labelled_replica, owning_job, replicas_of, state
+from etcompile.status.replica_states import labelled_replica, owning_job, replicas_of, state
 from etcompile.status.values import (
     ALIVE,
     Epoch,

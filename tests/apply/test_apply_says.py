@@ -7,7 +7,7 @@ import pytest
 
 from apply.kubelet import unschedulable, waiting
 from etcompile.rollout.machine.reasons import object_state
-from etcompile.status.replicas import labelled_replica
+from etcompile.status.replica_states import labelled_replica
 from specs import launcher, training_job, worker
 
 MERGE = "application/merge-patch+json"

@@ -11,7 +11,7 @@ import yaml
 
 import etcompile
 from etcompile import Options, Settings, backend
-from etcompile.compiler import run as stage
+from etcompile.compiler import run_objects as stage
 from etcompile.compiler.stored import read_patches, read_stored
 from etcompile.model import InPlace
 from etcompile.model.protocol import is_config

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import etcompile
-from etcompile.compiler import run
+from etcompile.compiler import run_objects
 from etcompile.emit import blocks
 from etcompile.emit import yaml as writer
 from etcompile.load.positions import Origin
@@ -64,13 +64,13 @@ def test_refused_job_does_not_create_its_replicas(
     worker(document)["replicas"] = 1000
     worker(document).pop("maxReplicas", None)
     counts: list[int] = []
-    objects = run.objects
+    objects = run_objects.objects
 
     def counted(job: Any, *arguments: Any) -> Any:
         counts.append(sum(len(role.members) for role in job.roles))
         return objects(job, *arguments)
 
-    monkeypatch.setattr(run, "objects", counted)
+    monkeypatch.setattr(run_objects, "objects", counted)
     assert not etcompile.compile([document]).ok
     assert all(count < 10 for count in counts)
 

@@ -21,7 +21,7 @@ READERS = {
     "load/syntax.py": "PyYAML and libyaml",
     "rollout/refusals.py": "the API server",
     "status/reader.py": "the scheduler, which names unbound claims in words only",
-    "status/replicas.py": "us; a word that was said is not said again",
+    "status/replica_states.py": "us; a word that was said is not said again",
 }
 """Modules that read texts of others, and whose."""
 TEXTS = frozenset({"because", "hint", "message", "problem", "reason", "reasons", "why"})

@@ -9,7 +9,7 @@ import yaml
 
 import specs
 from etcompile import Compilation, Options, compiler, frontends
-from etcompile.compiler.runtimes import with_runtimes
+from etcompile.compiler.runtime_merge import with_runtimes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

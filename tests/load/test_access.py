@@ -23,7 +23,7 @@ DIRECT_READERS = {
     "diagnostics/catalogue.py": "reads the texts of diagnostics",
     "k8s/defaults.py": "reads our rules about updates",
     "causes/causes.py": "reads the texts that name causes",
-    "compiler/runtimes.py": "reads the runtimes that we ship",
+    "compiler/runtime_merge.py": "reads the runtimes that we ship",
     "data.py": "reads our schema of settings, which describes them",
     # What is written, and looked at before that: no input, and links in it are not followed.
     "emit/directory.py": "writes the output folder, and puts it in its place",

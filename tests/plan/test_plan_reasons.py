@@ -8,8 +8,8 @@ import pytest
 
 from etcompile import data
 from etcompile.operations.execution import refused
+from etcompile.plan.deletion import removable, removal
 from etcompile.plan.plan_file import digest, plan_value, read_plan
-from etcompile.plan.removal import removable, removal
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Plan, Step
 from etcompile.rollout import Proposal

@@ -15,7 +15,7 @@ from etcompile.status.documents import job_value
 from etcompile.status.explanation_text import explanation_text
 from etcompile.status.explanations import explanations
 from etcompile.status.job_status import watchers
-from etcompile.status.replicas import labelled_replica
+from etcompile.status.replica_states import labelled_replica
 from etcompile.status.text import age, changes, job_text, jobs_text, reason_lines, together
 from specs import compiled, elastic_job, kubeflow_job, mpi_job, training_job
 

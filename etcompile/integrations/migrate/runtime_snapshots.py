@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.compiler.runtimes import with_runtimes
+from etcompile.compiler.runtime_merge import with_runtimes
 from etcompile.diagnostics import Diagnostic
 from etcompile.frontends.trainer.runtimes import TRAINER_VERSION, is_runtime, takes_runtime
 from etcompile.integrations.migrate.cleanup import plain_metadata, plain_template
