@@ -86,14 +86,14 @@ class Session:
         from etcompile.operations.execution import Result, execute, refused
         from etcompile.rollout import Choices
 
-        plan, dry_run = proposal.whole, self._rollout.dry_run
+        plan, dry_run = proposal.full_plan, self._rollout.dry_run
         if timeout is None and wait != "complete":
             timeout = 900.0
         if dry_run:
             if self._rollout.output == "json":
                 from etcompile.plan.plan_file import plan_value
 
-                value = plan_value(plan, whole=False)
+                value = plan_value(plan, with_manifests=False)
                 write(f"{json.dumps(value, ensure_ascii=False)}\n", errors="replace")
             else:
                 from etcompile.plan.presentation import text

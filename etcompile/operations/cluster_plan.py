@@ -114,7 +114,7 @@ def apply_proposal(
     steps = [*arranged(matching, drafts, users(cluster, drafts)), *snapshot.refused]
     live = {key: each.live for key, each in matching.differences.items()} | matching.undeclared
     left: list[Orphan] = []
-    if job_set is not None and job_set.whole:
+    if job_set is not None and job_set.complete:
         for orphan in snapshot.orphans:
             origin = "" if rights.adopt else other_repository(orphan.inventory, job_set)
             if origin:  # a repository that only has the name of this one

@@ -135,7 +135,7 @@ def read_live(
         operated, diagnostics = _operated(compilation, cluster)
         refused += operated
     left: list[Orphan] = []
-    if job_set is not None and job_set.whole:
+    if job_set is not None and job_set.complete:
         names = [(group.namespace, group.name) for group in compilation.groups if group.name]
         # A document that is left to its own controller is not gone.
         names += [(document.namespace, document.name or "") for document in compilation.skipped]

@@ -86,7 +86,7 @@ def compared(
     ]
     if errors:
         raise RefusedError([*errors, diagnose(codes.LEFT_SIDE, None, side=name)])
-    rights = Rights(whole=True, ignored=ignored)
+    rights = Rights(between_files=True, ignored=ignored)
     proposed = plan(declarations(compilation), left.in_order(), rights, against=name)
     if unknown := unknown_targets(proposed, targets):
         raise RefusedError(unknown)

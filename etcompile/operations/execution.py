@@ -44,7 +44,7 @@ class Result(Struct, frozen=True):
 
 
 def refused(proposal: Proposal) -> Result | None:
-    steps = proposal.whole.refused
+    steps = proposal.full_plan.refused
     if not steps:
         return None
     if any(step.action == "conflict" for step in steps):
@@ -99,7 +99,7 @@ def execute(
         during: A context that surrounds each part of it. Its `interrupt()` may be called from any
             thread and from signal handlers, and ends the rollout after the requests under way.
     """
-    plan, choices = proposal.whole, choices or Choices()
+    plan, choices = proposal.full_plan, choices or Choices()
     if (known := refused(proposal)) is not None:
         return known
     sets = Inventories(cluster, proposal)
@@ -149,7 +149,7 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
     """
     sets = Inventories(cluster, proposal)
     against = sets.refusals()
-    if not against and not proposal.whole.refused:
+    if not against and not proposal.full_plan.refused:
         against = refusals(cluster, proposal, Writer(cluster, proposal, sets.id), _AT_ONCE)
     warnings = (
         diagnose(

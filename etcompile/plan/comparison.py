@@ -87,7 +87,7 @@ def _mapping(
     path: KeyedPath, desired: Mapping[str, Any], live: Mapping[str, Any], around: _Around
 ) -> Iterator[Raw]:
     kind, ours, others = around
-    whole = ours is _ALL
+    owns_all = ours is _ALL
     if not ours and not any(fields for _, fields in others):
         # The API server takes a mapping for one value if nobody owns a part of it. Without an
         # owner the kinds of Kubernetes are known, by the `+structType` and `+mapType` marks of
@@ -99,21 +99,23 @@ def _mapping(
             for place in _mapping(path, desired, live, (kind, _ALL, ())):
                 yield Raw(place.path, place.before, place.after, _managers(around))
             return
-    removed = [key for key in live if key not in desired and ours and (whole or f"f:{key}" in ours)]
+    removed = [
+        key for key in live if key not in desired and ours and (owns_all or f"f:{key}" in ours)
+    ]
     for name in (*desired, *removed):
         wanted, present = desired.get(name), live.get(name)
         # What the API server has filled in makes a mapping longer: then they differ at a glance.
         if type(wanted) is type(present) and wanted == present:
             continue
         field = (*path, name)
-        mine = _ALL if whole else below(ours, name)
+        mine = _ALL if owns_all else below(ours, name)
         inner = (kind, mine, others_below(others, name) if others else ())
         if wanted is None:
             if mine is not None and name != PART_OF:
                 yield from _without(field, present, live, inner)
         elif present is not None:
             yield from _merged(field, wanted, present, inner)
-        elif not means_nothing(kind, field, wanted, live, whole=whole):
+        elif not means_nothing(kind, field, wanted, live, whole=owns_all):
             yield Raw(field, ABSENT, wanted)
 
 
@@ -122,12 +124,12 @@ def _without(
 ) -> Iterator[Raw]:
     """Yield where a value that is no longer declared goes: not where others own it."""
     kind, ours, others = around
-    whole = ours is _ALL
-    if means_nothing(kind, path, live, parent, whole=whole):
+    owns_all = ours is _ALL
+    if means_nothing(kind, path, live, parent, whole=owns_all):
         return
-    if ours and not whole and isinstance(live, Mapping):
+    if ours and not owns_all and isinstance(live, Mapping):
         yield from _mapping(path, {}, live, around)
-    elif ours and not whole and isinstance(live, list):
+    elif ours and not owns_all and isinstance(live, list):
         yield from _list(path, [], live, around)
     elif not others:
         yield Raw(path, live, ABSENT)
@@ -135,8 +137,8 @@ def _without(
 
 def _list(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around) -> Iterator[Raw]:
     kind, ours, others = around
-    whole = ours is _ALL
-    if path[-1] == "tolerations" and not whole:
+    owns_all = ours is _ALL
+    if path[-1] == "tolerations" and not owns_all:
         added = TAINTS - {toleration.get("key") for toleration in desired}
         live = [item for item in live if item.get("key") not in added]
     names = listkeys.keys(path, desired or live, ours, *(fields for _, fields in others))
@@ -155,7 +157,7 @@ def _list(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around)
         if name in wanted and item == present.get(name):
             continue  # as it is declared
         key = listkeys.key(item, names) or {}
-        mine = _ALL if whole else of_item(ours, key)
+        mine = _ALL if owns_all else of_item(ours, key)
         inner = (kind, mine, others_below(others, key) if others else ())
         step = (*path, name)
         if name not in present:

@@ -78,7 +78,7 @@ class Matches:
                 ref = reference(value)
                 self.desired[ref.key_in(namespace)] = (ref, value, group)
                 self.refs.append(ref)
-                for name in () if rights.whole else owners.names_of_config(value):
+                for name in () if rights.between_files else owners.names_of_config(value):
                     config = structs.replace(ref, name=name)
                     self.refs.append(config)
                     if group.job:
@@ -111,7 +111,7 @@ class Matches:
                 " it, or give the job another Secret with --config secret=existing:NAME"
             )
             self.steps[key] = [conflict(step, Reason(reason)) if missing else step]
-        elif not self.rights.whole and is_going(live):
+        elif not self.rights.between_files and is_going(live):
             words, uid = "the one that exists is being deleted", live["metadata"].get("uid")
             why = (Reason(f"{words}{what_keeps(live)}"),)
             gone = Step("wait", ref, why, until="gone", uid=uid)
@@ -123,7 +123,7 @@ class Matches:
                 self.steps[key] = [unchanged(live, ref)]
             else:
                 self.differences[key] = seeming
-            is_run = not self.rights.whole and ref.kind == "Pod"
+            is_run = not self.rights.between_files and ref.kind == "Pod"
             if is_run and pods.phase(live) != "Succeeded" and not pods.is_ready(live):
                 self.unready.add(key)
 
@@ -146,7 +146,7 @@ def difference(
     inventory: str | None,
     job: str | None = None,
 ) -> Difference | None:
-    owned = None if rights.whole else ownership(live, MANAGER)
+    owned = None if rights.between_files else ownership(live, MANAGER)
     declared = desired
     if rights.ignored:
         desired = as_live(desired, live, ref, rights.ignored, owned or NOBODY)

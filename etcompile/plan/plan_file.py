@@ -48,8 +48,8 @@ class _Plan(Plan, frozen=True):
     steps: tuple[_Step, ...]
 
 
-def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
-    """Return the plan as a JSON value; unless `whole`, without manifests, which apply needs."""
+def plan_value(plan: Plan, *, with_manifests: bool = True) -> dict[str, Any]:
+    """Return the plan as a JSON value; `apply` needs the manifests."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -61,7 +61,7 @@ def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
         "digest": digest(plan),
         "differs": plan.differs,
         "counts": plan.counts(),
-        "steps": [_step_value(step, whole=whole) for step in plan.steps],
+        "steps": [_step_value(step, with_manifests=with_manifests) for step in plan.steps],
     }
 
 
@@ -119,7 +119,7 @@ def digest(plan: Plan) -> str:
     be done if a new one still has its digest.
     """
     acting = [
-        _step_value(step, whole=True)
+        _step_value(step, with_manifests=True)
         for step in plan.steps
         if step.action not in ("unchanged", "unmanaged")
     ]
@@ -138,7 +138,7 @@ def _context(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
+def _step_value(step: Step, *, with_manifests: bool) -> dict[str, Any]:
     remedies = tuple(
         _Remedy(place, reason.remedy.option, reason.remedy.words)
         for place, reason in enumerate(step.why)
@@ -149,6 +149,6 @@ def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
         _Step(**fields, texts=step.reasons, options=remedies)
     )
     value |= {"id": step.id, "wave": step.wave}
-    if whole and step.manifest is not None:
+    if with_manifests and step.manifest is not None:
         value["manifest"] = step.manifest
     return value

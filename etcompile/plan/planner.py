@@ -293,7 +293,7 @@ def left_over(live: Object, rights: Rights, inventories: Collection[str]) -> Ste
         inventories: The ids of the ApplySets that the declarations are of.
     """
     step = deletion(live, "it is no longer in the files")
-    if rights.whole:
+    if rights.between_files:
         return step
     if owners.inventory(live) not in inventories:
         return unmanaged(step, "it is not in the inventory")
@@ -325,7 +325,7 @@ def _decided(
     why = [Reason(f"it is taken over: {holder}")] if holder else []
     if refused:
         fields = ", ".join(dict.fromkeys(refused))
-        allowed = rights.replace or rights.whole
+        allowed = rights.replace or rights.between_files
         reason = f"{fields} cannot be changed on an existing object"
         why.append(Reason(reason, None if allowed else _REPLACE))
         needs: Need | None = None if allowed else "replace"

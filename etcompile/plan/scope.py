@@ -23,8 +23,8 @@ class Rights(Struct, frozen=True):
         take_ownership: Managers whose fields may be changed; `*` for any.
         drain: Seconds between removing a worker from the host list and deleting its Pod; None for
             the default.
-        whole: Live objects are declarations too, such as those of a folder: all of their fields
-            count, and what is not declared any more is deleted.
+        between_files: Live objects are declarations too, such as those of a folder: all of their
+            fields count, and what is not declared any more is deleted.
     """
 
     replace: bool = False
@@ -33,7 +33,7 @@ class Rights(Struct, frozen=True):
     prune: bool = False
     take_ownership: frozenset[str] = frozenset()
     ignored: tuple[Ignored, ...] = ()
-    whole: bool = False
+    between_files: bool = False
     drain: float | None = None
 
     def __post_init__(self) -> None:

@@ -241,7 +241,7 @@ class JobSet(Struct, frozen=True):
         source: Its name for people: `--config set=NAME`, or the folder.
         owner: The repository that it is of: what `source` begins with.
         origin: The Git remote or first commit of a repository that `owner` names otherwise.
-        whole: Whether all jobs of the set are compiled; else no job is an orphan.
+        complete: Whether all jobs of the set are compiled; else no job is an orphan.
         orphans: Its jobs in the cluster that are not declared any more.
     """
 
@@ -249,7 +249,7 @@ class JobSet(Struct, frozen=True):
     source: str
     owner: str = ""
     origin: str = ""
-    whole: bool = True
+    complete: bool = field(default=True, name="whole")
     orphans: tuple[str, ...] = ()
 
 

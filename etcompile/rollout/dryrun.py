@@ -283,7 +283,7 @@ def refusals(
         dry_run: Nothing follows: try all new objects, also where many are alike, and report a full
             quota, which a rollout would wait for, unless the plan deletes Pods that use it.
     """
-    plan = proposal.whole
+    plan = proposal.full_plan
     coming, accounts = set[str](), set[tuple[str, str]]()
     kinds = set[tuple[object, object]]()
     for step in plan.steps:

@@ -142,7 +142,7 @@ class Inventories:
     """The ApplySets of a proposal's jobs; safe to share between threads."""
 
     def __init__(self, cluster: Cluster, proposal: Proposal) -> None:
-        plan = proposal.whole
+        plan = proposal.full_plan
         self._cluster = cluster
         self._adopt = proposal.rights.adopt
         self._job_set = plan.job_set
@@ -362,7 +362,7 @@ class Inventories:
             pass  # the set that it was in
         elif ours and job in ours.orphans:
             set_annotations[ORPHANED] = "true"
-        elif ours and (ours.whole or not set_labels or other_set(live, ours)):
+        elif ours and (ours.complete or not set_labels or other_set(live, ours)):
             set_labels = {SET: ours.id}
             set_annotations = {SOURCE: ours.source, DEFAULT_NAMESPACE: self._cluster.namespace}
             if ours.origin:

@@ -170,7 +170,7 @@ def test_text_is_in_order_and_ends_with_a_summary(jobs: Path, diff) -> None:
 
 def between(old, new):
     groups = [Declared(one.name, one.objects, one.waits) for one in new.groups]
-    return plan(groups, old.objects, Rights(whole=True), against="main")
+    return plan(groups, old.objects, Rights(between_files=True), against="main")
 
 
 def test_similar_changes_are_summarized_in_one_line() -> None:
@@ -207,7 +207,7 @@ def test_a_value_cannot_leave_its_place_in_markdown_or_html() -> None:
         "data": {"<img src=x>": evil},
     }
     there = {**value, "data": {"<img src=x>": "1"}}
-    changes = plan([Declared("<i>", [value])], [there], Rights(whole=True))
+    changes = plan([Declared("<i>", [value])], [there], Rights(between_files=True))
     output = page(changes, emit.to_yaml)
     assert "<script>alert" not in output
     assert "<img src" not in output
@@ -227,7 +227,7 @@ def test_secrets_are_masked_in_every_form() -> None:
 
     new, old = secret("hunter2-new"), secret("hunter2-old")
     for there in ([], [old]):
-        changes = plan([Declared(None, [new])], there, Rights(whole=True))
+        changes = plan([Declared(None, [new])], there, Rights(between_files=True))
         from etcompile.plan.plan_file import plan_value
 
         forms = [

@@ -23,7 +23,7 @@ def example_plan() -> Plan:
     right = compiled(new, scale_out("o", 6), scale_in("i", ["mnist-worker-0"]))
     groups = [Declared(one.name, one.objects, one.waits, "job.yaml") for one in right.groups]
     there: Any = old.objects
-    return plan(groups, there, Rights(whole=True), against="main")
+    return plan(groups, there, Rights(between_files=True), against="main")
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def test_a_damaged_plan_is_read_or_refused(seed: int) -> None:
     new = specs.compiled(specs.training_job(replicas=3), specs.scale_out("o", 2))
     groups = [Declared(one.name, one.objects, one.waits, "job.yaml") for one in new.groups]
     there: Any = old.objects
-    value = plan_value(plan(groups, there, Rights(whole=True), against="main"))
+    value = plan_value(plan(groups, there, Rights(between_files=True), against="main"))
     whole = json.loads(json.dumps(value))
     refused = 0
     for _ in range(CASES):

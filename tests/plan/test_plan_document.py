@@ -18,7 +18,7 @@ def example_plan() -> Plan:
     old = compiled(training_job(replicas=3))
     new = compiled(training_job(replicas=3), scale_out("o", 2), scale_in("i", ["mnist-worker-0"]))
     groups = [Declared(one.name, one.objects, one.waits, "job.yaml") for one in new.groups]
-    rights = Rights(whole=True)
+    rights = Rights(between_files=True)
     there: Any = old.objects
     return plan(groups, there, rights, against="main")
 

@@ -10,7 +10,7 @@ from etcompile.plan.scope import Rights
 from etcompile.plan.step import Declared, Plan, Step
 from specs import compiled, launcher, scale_in, scale_out, training_job, worker
 
-WHOLE = Rights(whole=True, replace=True)
+WHOLE = Rights(between_files=True, replace=True)
 
 
 def declared(compilation: Compilation) -> list[Declared]:

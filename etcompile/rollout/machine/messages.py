@@ -95,7 +95,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
-    def whole(self) -> Plan:
+    def full_plan(self) -> Plan:
         steps = (step for part in (*self.before, self.plan) for step in part.steps)
         return structs.replace(self.plan, steps=tuple(steps))
 
