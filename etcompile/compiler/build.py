@@ -5,7 +5,7 @@ job that was checked here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field, structs
 
@@ -30,9 +30,6 @@ from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import SERVER_METADATA, may_have_namespace
 from etcompile.load import Document
 from etcompile.model import Job, Origin
-
-if TYPE_CHECKING:
-    from etcompile.compiler.keysource import KeySource
 
 _LARGE = 2_000
 """A job with more replicas is not built after an error, since nothing is rendered then."""
@@ -80,23 +77,23 @@ def build(
     patched: PatchedDocuments,
     sources: Sources,
     *,
-    whole: bool,
+    all_valid: bool,
 ) -> tuple[list[JobObjects], list[Diagnostic]]:
     """Build the objects by job, those that belong to none first, and check them.
 
-    Checks across documents need the `whole` input: no document was refused so far.
+    Checks across documents apply only if no document was refused so far (`all_valid`).
     """
     options, environment, others = sources.options, sources.environment, lowered.others
     # Advice reads fields of the other objects without checking their types.
-    linted = (others if whole else ()) if options.lint else None
+    linted = (others if all_valid else ()) if options.lint else None
     by_job: list[tuple[Job, JobObjects]] = []
     matched = environment.matched | patched.matched
     problems: list[Diagnostic] = []
     for folded in jobs:
-        if not whole and sum(len(role.members) for role in folded.job.roles) > _LARGE:
+        if not all_valid and sum(len(role.members) for role in folded.job.roles) > _LARGE:
             continue
         group, edits, its_problems = job_objects(
-            folded, sources.texts, environment, patched.sources, sources.keys, linted=linted
+            folded, environment, patched.sources, linted=linted
         )
         by_job.append((folded.declared, group))
         matched |= edits
@@ -112,14 +109,14 @@ def build(
     # In a group of their own, so that one folder holds all of a job.
     other_objects = JobObjects(None, None, emit.Packed(annotated), tuple(sorted(files)))
     compiled = [(job, group.objects) for job, group in by_job]
-    problems += check_jobs(compiled) if whole else ()
+    problems += check_jobs(compiled) if all_valid else ()
     plain = options.allow_plain_secrets
     problems += check_others(others, compiled, profiles, allow_plain_secrets=plain)
     problems += check_autoscalers(others, lowered.jobs)
     problems += check_host_names(compiled, others)
     groups = [group for _, group in by_job]
     # An overlay may match a job that was skipped, is elsewhere, or was not built.
-    all_seen = whole and not lowered.skipped and all(group.objects for group in groups)
+    all_seen = all_valid and not lowered.skipped and all(group.objects for group in groups)
     unrendered = (document for document in patched.documents if not document.is_rendered)
     all_seen = all_seen and (bool(by_job) if options.lint else any(unrendered))
     missing = [edit for edit in environment.edits if edit not in matched and not edit.optional]
@@ -134,10 +131,8 @@ def build(
 
 def job_objects(
     folded: FoldedJob,
-    texts: backend.Texts,
     environment: Environment,
     changed_by: Mapping[Document, Sequence[str]],
-    keys: "KeySource | None" = None,
     *,
     linted: Sequence[Document] | None = None,
 ) -> tuple[JobObjects, frozenset[overlays.Edit], list[Diagnostic]]:
@@ -145,7 +140,6 @@ def job_objects(
 
     Args:
         changed_by: The overlays that changed a document, by their relative names.
-        keys: Fills in key pairs and parameters of vaults; None leaves them open.
         linted: Give advice about training that considers these other objects; None for none.
     """
     settings = environment.settings
@@ -156,7 +150,7 @@ def job_objects(
     try:
         if has_errors(problems):
             job = run_objects.with_first_replicas(job)  # only to report further problems
-        patched, job = run_objects.objects(job, settings, texts, environment.edits)
+        patched, job = run_objects.objects(job, settings, environment.texts, environment.edits)
         matched = frozenset(patched.edits)
         refused = [
             fault
@@ -171,10 +165,10 @@ def job_objects(
         if not has_errors(refused):
             compiled = patched.objects
             problems += backend.gang.problems(job, settings, compiled, patched.changed)
-        if keys is not None:
+        if environment.keys is not None:
             from etcompile.compiler.keysource import filled  # noqa: PLC0415 - few runs need it
 
-            compiled, unfilled = filled(compiled, keys, job)
+            compiled, unfilled = filled(compiled, environment.keys, job)
             problems += unfilled
         if settings.profiles:
             around = backend.Situation.around(job, folded.declared, settings.gang)

@@ -27,11 +27,10 @@ from etcompile.model import Settings
 
 if TYPE_CHECKING:
     from etcompile.compiler.keysource import KeySource
-    from etcompile.diagnostics.suppression import IgnoreComment
 
 
 class Environment(Struct, frozen=True):
-    """The combined overlays of a run.
+    """What is the same for all jobs of a run: the combined overlays, templates and keys.
 
     Args:
         documents: The overlays.
@@ -39,6 +38,8 @@ class Environment(Struct, frozen=True):
         settled_by: The relative names of the overlays that have settings.
         edits: Edits of documents and objects, in order.
         matched: The edits that changed an image of the settings.
+        diagnostics: Problems of the overlays.
+        keys: Fills in key pairs and parameters of vaults; None leaves them open.
     """
 
     settings: Settings
@@ -48,6 +49,8 @@ class Environment(Struct, frozen=True):
     edits: tuple[overlays.Edit, ...] = ()
     matched: frozenset[overlays.Edit] = frozenset()
     diagnostics: tuple[Diagnostic, ...] = ()
+    texts: backend.Texts = field(default_factory=backend.Texts)
+    keys: "KeySource | None" = None
 
     def place_of(self, setting: str) -> Location | None:
         """Locate a setting in the overlay that decides it; None if none does."""
@@ -60,38 +63,33 @@ class Sources(Struct, frozen=True):
 
     Args:
         options: How to compile, with the settings of the overlays.
-        comments: The comments of all files that suppress warnings.
-        outputs: Output folders that were skipped.
+        inputs: The documents to compile, and the comments and problems of all files.
+        library: The runtimes of the setting `runtimes`.
     """
 
     options: Options
-    documents: tuple[Document, ...]
+    inputs: Loaded
     library: tuple[Document, ...]
     environment: Environment
-    texts: backend.Texts
-    keys: "KeySource | None"
-    comments: "tuple[IgnoreComment, ...]"
-    diagnostics: tuple[Diagnostic, ...]
-    outputs: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
-        documents = (*self.documents, *self.library, *self.environment.documents)
+        documents = (*self.inputs.documents, *self.library, *self.environment.documents)
         return tuple(dict.fromkeys(document.file for document in documents))
 
 
 def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Sources:
     read = loaded(inputs, options, stdin)
-    overlaid, runtimes = environment_of(options), library_of(options)
+    environment, runtimes = environment_of(options), library_of(options)
     texts, notes = texts_of(options)
     keys = None
-    if not has_errors(overlaid.diagnostics):
-        options = structs.replace(options, settings=overlaid.settings)
+    if not has_errors(environment.diagnostics):
+        options = structs.replace(options, settings=environment.settings)
         secret = options.settings.secret
         if secret.encrypts or (secret.kind == "csi" and secret.file):
             from etcompile.compiler.keysource import key_source  # noqa: PLC0415 - few runs need it
 
-            keys = key_source(options, overlaid.place_of("secret"))
+            keys = key_source(options, environment.place_of("secret"))
     problems: list[Diagnostic] = []
     if options.ignore:
         from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
@@ -101,26 +99,20 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
     if options.partial:  # one of several files may hold no object
         accepted = (codes.NO_DOCUMENTS, codes.KUSTOMIZATION_INPUT)
     problems += (problem for problem in read.diagnostics if problem.code not in accepted)
-    problems += [*overlaid.diagnostics, *runtimes.diagnostics]
-    documents = (*read.documents, *overlaid.documents, *runtimes.documents)
+    problems += [*environment.diagnostics, *runtimes.diagnostics]
+    documents = (*read.documents, *environment.documents, *runtimes.documents)
     doubtful = [each for each in documents if may_hold_credential(marshal.dumps(each.data))]
     if doubtful:
         from etcompile.check.plain_credentials import check_credentials  # noqa: PLC0415
 
         problems += check_credentials(doubtful)
     problems += [*notes, *(keys.diagnostics if keys else ())]
-    comments = [*read.comments, *(comment for each in documents for comment in each.comments)]
-    return Sources(
-        options,
-        read.documents,
-        runtimes.documents,
-        overlaid,
-        texts,
-        keys,
-        tuple(dict.fromkeys(comments)),
-        tuple(problems),
-        read.outputs,
+    comments = dict.fromkeys(
+        [*read.comments, *(comment for each in documents for comment in each.comments)]
     )
+    read = structs.replace(read, diagnostics=tuple(problems), comments=tuple(comments))
+    environment = structs.replace(environment, texts=texts, keys=keys)
+    return Sources(options, read, runtimes.documents, environment)
 
 
 def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Loaded:

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from etcompile import overlays
 from etcompile.check.document_rules import check_schema
 from etcompile.compiler.choices import Options
-from etcompile.compiler.load import Environment, file_and_index
+from etcompile.compiler.load import Sources, file_and_index
 from etcompile.compiler.lower import is_skipped, kind_of
 from etcompile.compiler.olderapis import in_current_version
 from etcompile.compiler.runtime_merge import with_runtimes
@@ -34,17 +34,13 @@ class PatchedDocuments(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def patch(
-    documents: Sequence[Document],
-    options: Options,
-    environment: Environment,
-    library: Sequence[Document] = (),
-) -> PatchedDocuments:
+def patch(read: Sources) -> PatchedDocuments:
     """Prepare the documents and apply overlays, also to the runtimes that jobs name."""
+    options, documents, library = read.options, read.inputs.documents, read.library
     problems: list[Diagnostic] = []
     matched: set[overlays.Edit] = set()
     sources: dict[Document, tuple[str, ...]] = {}
-    edits = environment.edits
+    edits = read.environment.edits
 
     def overlaid(document: Document, edits: Sequence[overlays.Edit]) -> Document:
         if not edits or document.is_rendered:  # overlays applied when it was rendered
@@ -78,7 +74,7 @@ def patch(
     named = named_runtimes(patched)
     runtimes = [overlaid(runtime, edits) for runtime in library if runtime.name in named]
     problems += [*_repeated(patched), *_repeated(runtimes)]
-    whole, depends_on, refusals = with_runtimes(
+    merged, depends_on, refusals = with_runtimes(
         patched,
         sources,
         options.settings.kubernetes_version,
@@ -91,7 +87,7 @@ def patch(
     of_templates = [edit for edit in edits if edit.is_for_templates]
     complete = [
         overlaid(document, of_templates) if document in depends_on else document
-        for document in whole
+        for document in merged
     ]
     return PatchedDocuments(tuple(complete), frozenset(matched), sources, tuple(problems))
 

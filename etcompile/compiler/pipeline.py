@@ -95,33 +95,32 @@ def compile(  # noqa: A001 - it is what it does
     if refused := impossible_choices(options):
         return Compilation((), tuple(refused))
     sources = load(inputs, options, stdin)
-    options, environment = sources.options, sources.environment
-    if has_errors(environment.diagnostics):
-        return _compilation(sources, (), sources.diagnostics)
-    patched = patch(sources.documents, options, environment, sources.library)
+    options, read = sources.options, sources.inputs
+    if has_errors(sources.environment.diagnostics):
+        return _compilation(sources, (), read.diagnostics)
+    patched = patch(sources)
     lowered = lower(patched.documents, options.settings.kubernetes_version, options.managed)
     folded, unselected = fold(lowered.jobs, lowered.intents, options.settings)
-    problems = [*sources.diagnostics, *patched.diagnostics, *lowered.diagnostics]
-    if has_errors(sources.diagnostics):
+    problems = [*read.diagnostics, *patched.diagnostics, *lowered.diagnostics]
+    if has_errors(read.diagnostics):
         # The missing runtime may be in an unreadable file.
         problems = [problem for problem in problems if problem.code != codes.NO_SUCH_RUNTIME]
-    # Checks across documents apply only if each document is valid.
-    whole = not has_errors(problems)
+    all_valid = not has_errors(problems)
     partial = not lowered.jobs if options.partial is None else options.partial
     files = {job.origin.locate().file for job in lowered.jobs if unselected}
-    for problem in unselected if whole else ():
+    for problem in unselected if all_valid else ():
         if not (partial and problem.location and problem.location.file not in files):
             problems.append(problem)
-    groups, more = build(folded, lowered, patched, sources, whole=whole)
+    groups, more = build(folded, lowered, patched, sources, all_valid=all_valid)
     problems += more
     if not (groups or options.allow_empty or options.lint or has_errors(problems)):
-        first = next(iter(sources.documents), None)
+        first = next(iter(read.documents), None)
         place = first.locate(("kind",)) if first else None
         problems.append(diagnose(codes.NOTHING_RENDERED, place))
     compilation = _compilation(sources, groups, problems, lowered.skipped)
     counts = {
-        "runtime": sum(map(is_runtime, sources.documents)),
-        "overlay": sum(map(overlays.is_overlay, sources.documents)),
+        "runtime": sum(map(is_runtime, read.documents)),
+        "overlay": sum(map(overlays.is_overlay, read.documents)),
         "scale intent": len(unselected),
     }
     return structs.replace(compilation, counts=counts)
@@ -137,9 +136,10 @@ def _compilation(
     # Runtimes that no job uses are not inputs.
     used = {source for group in groups for source in group.sources}
     runtimes = [runtime for runtime in sources.library if runtime.relative in used]
-    documents = (*sources.documents, *sources.environment.documents, *runtimes)
+    environment = sources.environment
+    documents = (*sources.inputs.documents, *environment.documents, *runtimes)
     inputs = {(document.relative, document.digest) for document in documents if document.digest}
-    inputs |= {*sources.texts.digests(), *(sources.keys.inputs if sources.keys else ())}
+    inputs |= {*environment.texts.digests(), *(environment.keys.inputs if environment.keys else ())}
     options = sources.options
     is_other = options.settings.kubernetes_version != Settings().kubernetes_version
     return Compilation(
@@ -147,9 +147,9 @@ def _compilation(
         diagnostics=diagnostics,
         files=sources.files,
         inputs=tuple(sorted(inputs)),
-        settings=sources.options.settings,
+        settings=options.settings,
         suppressed=suppressed,
         skipped=skipped,
-        outputs=sources.outputs,
+        outputs=sources.inputs.outputs,
         declares_version=is_other or "kubernetes_version" in (options.known_choices or ()),
     )

@@ -18,11 +18,15 @@ def reported(
         # Hide advice while there are errors.
         problems = [problem for problem in problems if not problem.code.startswith("ET9")]
     suppressed: Sequence[Diagnostic] = ()
-    if options.ignore or sources.comments:
+    if options.ignore or sources.inputs.comments:
         from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
 
         problems = suppression.marked(
-            problems, sources.comments, options.ignore, whole=not failed, linted=options.lint
+            problems,
+            sources.inputs.comments,
+            options.ignore,
+            complete=not failed,
+            linted=options.lint,
         )
         suppressed = [problem for problem in problems if problem.suppressed is not None]
         problems = [problem for problem in problems if problem.suppressed is None]
@@ -33,7 +37,7 @@ def reported(
         from etcompile.load.placeholders import hints_for_documents  # noqa: PLC0415 - few need it
 
         def texts(file: str) -> Iterator[str]:
-            of_file = (document for document in sources.documents if document.file == file)
+            of_file = (document for document in sources.inputs.documents if document.file == file)
             readable = (document.data for document in of_file if document.kind != "Secret")
             return (text for data in readable for _, text in texts_in(data))
 

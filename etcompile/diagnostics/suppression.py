@@ -64,13 +64,13 @@ def marked(
     comments: Collection[IgnoreComment],
     ignored: str | Iterable[str] = (),
     *,
-    whole: bool,
+    complete: bool,
     linted: bool,
 ) -> list[Diagnostic]:
     """Mark the suppressed diagnostics of a run, and report faulty comments.
 
     Args:
-        whole: Every stage ran, so a comment that suppressed nothing is unused.
+        complete: Every stage ran, so a comment that suppressed nothing is unused.
         linted: The run gave advice, which comments may suppress.
     """
     requested = {_key(comment, code) for comment in comments for code in comment.codes}
@@ -78,7 +78,7 @@ def marked(
     result = [_by_comment(diagnostic, requested, used) for diagnostic in diagnostics]
     # Collected before any of them is marked, which would count its comment as used.
     problems = [
-        problem for comment in comments for problem in _problems(comment, used, whole=whole)
+        problem for comment in comments for problem in _problems(comment, used, complete=complete)
     ]
     result += [_by_comment(diagnostic, requested, used) for diagnostic in problems]
     return list(by_option(result, ignored))
@@ -103,7 +103,7 @@ def _by_comment(diagnostic: Diagnostic, requested: set[_Key], used: set[_Key]) -
 
 
 def _problems(
-    comment: IgnoreComment, used: Collection[_Key], *, whole: bool
+    comment: IgnoreComment, used: Collection[_Key], *, complete: bool
 ) -> Iterator[Diagnostic]:
     place = comment.location
     if not comment.codes:
@@ -116,7 +116,7 @@ def _problems(
             yield diagnose(codes.UNKNOWN_IGNORE_CODE, place, found=written, advice=advice)
         elif rule.severity is Severity.ERROR:
             yield diagnose(codes.IGNORED_ERROR, place, found=code)
-        elif whole and code != codes.UNUSED_IGNORE and _key(comment, code) not in used:
+        elif complete and code != codes.UNUSED_IGNORE and _key(comment, code) not in used:
             where = "on this line" if comment.line == place.line else f"on line {comment.line}"
             where = "in this file" if comment.line is None else where
             yield diagnose(codes.UNUSED_IGNORE, place, found=code, where=where)

@@ -248,10 +248,10 @@ def _compiled(
     """Compile the job with its intents; None if it is refused, and what is wrong."""
     sources = load(documents, options, None)
     if has_errors(sources.environment.diagnostics):
-        return None, [*sources.diagnostics]
-    patched = patch(sources.documents, sources.options, sources.environment, sources.library)
+        return None, [*sources.inputs.diagnostics]
+    patched = patch(sources)
     lowered = lower(patched.documents, sources.options.settings.kubernetes_version)
-    problems = [*sources.diagnostics, *patched.diagnostics, *lowered.diagnostics]
+    problems = [*sources.inputs.diagnostics, *patched.diagnostics, *lowered.diagnostics]
     if has_errors(problems):
         return None, problems
     # Other intents that name it select a job of another kind.
@@ -260,7 +260,8 @@ def _compiled(
         # Its intents are wrong because it has any.
         return _Current(job, job, intents), []
     folded = fold_job(job, intents, sources.options.settings)
-    group, _, more = job_objects(folded, sources.texts, sources.environment, patched.sources)
+    environment = structs.replace(sources.environment, keys=None)
+    group, _, more = job_objects(folded, environment, patched.sources)
     problems += more
     if has_errors(problems):
         return None, problems
