@@ -38,7 +38,21 @@ KINDS = {
     "ElasticJob (servers)": "elasticjob/parameter-servers",
     "ElasticJob (master)": "elasticjob/parameter-servers-master",
 }
-"""Each kind, and each form of one that compiles to something else, with the example of it."""
+"""Each kind, and each form of one that compiles to something else, with the example of it. Another
+kind is there by its only example, or its first."""
+
+
+def _others() -> Iterator[tuple[str, str]]:
+    """The kinds that have no row: a TrainJob is what its runtime makes of it."""
+    known = {"trainjob", *(example.partition("/")[0] for example in KINDS.values())}
+    for job in sorted((ROOT / "examples").glob("*/*/job.yaml")):
+        folder, example = job.parts[-3:-1]
+        if folder not in known:
+            known.add(folder)
+            yield load([job]).documents[0].kind or "", f"{folder}/{example}"
+
+
+KINDS |= dict(_others())
 
 PROFILES = {
     "plain": (),
