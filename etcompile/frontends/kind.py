@@ -87,7 +87,8 @@ class Kind(Struct, frozen=True):
         prepare: Move fields of older or other tools to where the kind reads them; None if there
             are none. The document need not be valid.
         exit_codes: Its restartPolicy may be ExitCode (reference/training-operator.md 2.4).
-        refers_by: The field that names another document, such as the job of a scale intent.
+        refers_by: The fields that may name another document, such as the job of a scale intent; the
+            first that is set counts.
         refers_to: The kinds of that document; any known one if empty.
         definition: The row of the Training Operator's kinds, if it is one of these.
     """
@@ -109,13 +110,22 @@ class Kind(Struct, frozen=True):
     managed_by: ValuePath = MANAGED_BY
     prepare: Callable[[Source], Prepared | None] = lambda _: None
     exit_codes: bool = False
-    refers_by: ValuePath = ()
+    refers_by: tuple[ValuePath, ...] = ()
     refers_to: tuple[str, ...] = ()
     definition: Struct | None = None
 
     @property
     def group(self) -> str:
         return self.api_version.partition("/")[0]
+
+    def reference(self, data: Any) -> ValuePath:
+        """Return the field by which a document names another one; empty if it names none."""
+        return next((path for path in self.refers_by if value_at(data, path)), ())
+
+    def refers(self, data: Any, kind: str, name: str) -> bool:
+        """Return whether a document names the document `name` of a kind."""
+        is_kind = not self.refers_to or kind in self.refers_to
+        return is_kind and value_at(data, self.reference(data)) == name
 
     def problems(self, source: Source) -> list[Diagnostic]:
         known = {**self.annotations, **OF_EVERY_JOB} if self.pod_templates else self.annotations

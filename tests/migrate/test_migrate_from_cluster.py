@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 import etcompile
-from specs import scale_out, training_job
+from specs import elastic_job, scale_out, scale_plan, training_job
 
-GROUP = "kai.alibabacloud.com"
+GROUP, DLROVER = "kai.alibabacloud.com", "elastic.iml.github.io"
 
 
-def definition(kind: str) -> dict[str, Any]:
+def definition(kind: str, group: str) -> dict[str, Any]:
     plural = f"{kind.lower()}s"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {
@@ -29,9 +29,9 @@ def definition(kind: str) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
+        "metadata": {"name": f"{plural}.{group}"},
         "spec": {
-            "group": GROUP,
+            "group": group,
             "scope": "Namespaced",
             "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
             "versions": [version],
@@ -39,26 +39,34 @@ def definition(kind: str) -> dict[str, Any]:
     }
 
 
+SERVED = {GROUP: ("TrainingJob", "ScaleOut", "ScaleIn"), DLROVER: ("ElasticJob", "ScalePlan")}
+
+
 @pytest.fixture
 def served(control_plane) -> None:
-    """The custom resources of et-operator, served."""
+    """The custom resources of et-operator and DLRover, served."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for kind in ("TrainingJob", "ScaleOut", "ScaleIn"):
-        try:
-            control_plane.ask("POST", path, definition(kind))
-        except HTTPError as error:
-            if error.code != 409:
-                raise
+    for group, kinds in SERVED.items():
+        for kind in kinds:
+            try:
+                control_plane.ask("POST", path, definition(kind, group))
+            except HTTPError as error:
+                if error.code != 409:
+                    raise
     ends = time.monotonic() + 30
-    while time.monotonic() < ends:
-        try:
-            kinds = control_plane.ask("GET", f"/apis/{GROUP}/v1alpha1")["resources"]
-        except HTTPError:
-            kinds = []
-        if {"trainingjobs", "scaleouts", "scaleins"} <= {one["name"] for one in kinds}:
-            return
-        time.sleep(0.2)
-    pytest.fail("the custom resources are not served")
+    for group, kinds in SERVED.items():
+        while not {f"{kind.lower()}s" for kind in kinds} <= _resources(control_plane, group):
+            if time.monotonic() > ends:
+                pytest.fail("the custom resources are not served")
+            time.sleep(0.2)
+
+
+def _resources(control_plane, group: str) -> set[str]:
+    try:
+        listed = control_plane.ask("GET", f"/apis/{group}/v1alpha1")["resources"]
+    except HTTPError:
+        return set()
+    return {one["name"] for one in listed}
 
 
 def migrate(kubeconfig: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -113,6 +121,30 @@ def test_a_job_is_read_with_its_intents_and_objects(
     assert [
         one["metadata"]["name"] for one in pods if "worker" in one["metadata"]["name"]
     ] == workers
+
+
+def test_elasticjob_is_read_with_the_plans_that_name_it(
+    control_plane, namespace, served, tmp_path
+) -> None:
+    resources = f"/apis/{DLROVER}/v1alpha1/namespaces/{namespace}"
+    job = elastic_job({"worker": 2})
+    job["metadata"]["namespace"] = namespace
+    control_plane.ask("POST", f"{resources}/elasticjobs", job)
+    by_owner = scale_plan("by-owner", ownerJob="mnist")
+    del by_owner["metadata"]["labels"]
+    for plan in (scale_plan("by-label"), by_owner, scale_plan("of-another", job="bert")):
+        plan["metadata"]["namespace"] = namespace
+        control_plane.ask("POST", f"{resources}/scaleplans", plan)
+    kubeconfig = control_plane.kubeconfig(namespace=namespace)
+    folder = tmp_path / "job"
+
+    done = migrate(kubeconfig, "--from-cluster", "elasticjob/mnist", "-d", folder)
+
+    assert done.returncode == 0, done.stderr
+    text = (folder / "HANDOVER.md").read_text()
+    assert f"scaleplan.{DLROVER}/by-label" in text
+    assert f"scaleplan.{DLROVER}/by-owner" in text
+    assert "of-another" not in text
 
 
 def test_missing_job_in_the_cluster_is_reported(control_plane, namespace, served) -> None:

@@ -13,10 +13,15 @@ from etcompile.frontends.dlrover import elastic_spec
 from etcompile.frontends.document_parts import OF_INTENTS, heading
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import unused
+from etcompile.k8s.path import value_at
 from etcompile.k8s.quantity import number
 from etcompile.model import CustomResource, Labels, Origin, Planned, ScalePlan
 
-_OLD_LABEL = "elasticjob-name"
+_JOB: tuple[ValuePath, ...] = (
+    ("metadata", "labels", elastic_spec.JOB_LABEL),
+    ("spec", "ownerJob"),
+    ("metadata", "labels", "elasticjob-name"),
+)
 _SCALE_TYPE = "scale-type"
 _POD = re.compile(r".+-(?P<type>[a-z]+)-(?P<id>[0-9]{1,9})", re.ASCII)
 _SIZES = ("cpu", "memory")
@@ -25,10 +30,8 @@ _SIZES = ("cpu", "memory")
 def lower(source: Source) -> Lowered:
     fields, problems = heading(source)
     problems += _notes(source)
-    metadata, spec = source.data["metadata"], source.data["spec"]
-    labels: Mapping[str, str] = metadata.get("labels", {})
-    names = (labels.get(elastic_spec.JOB_LABEL), spec.get("ownerJob"), labels.get(_OLD_LABEL))
-    job = next(filter(None, names), "")
+    spec = source.data["spec"]
+    job = next(filter(None, (value_at(source.data, path) for path in _JOB)), "")
     if not job:
         place = source.locate(("metadata",), key=True)
         problems.append(diagnose(codes.PLAN_WITHOUT_JOB, place, label=elastic_spec.JOB_LABEL))
@@ -127,7 +130,7 @@ KINDS = (
         "DLRover: changes the replicas of an ElasticJob",
         pod_counts=(("spec", "replicaResourceSpecs", "*", "replicas"),),
         annotations=OF_INTENTS,
-        refers_by=("spec", "ownerJob"),
+        refers_by=_JOB,
         refers_to=("ElasticJob",),
     ),
 )

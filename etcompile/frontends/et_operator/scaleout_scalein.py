@@ -62,7 +62,7 @@ KINDS = tuple(
         *(api_version, name, f"{folder}{name}.json", lower, f"{who}: {what} {job}"),
         pod_counts=(("spec", field, "count"),),
         annotations=OF_INTENTS,
-        refers_by=("spec", "selector", "name"),
+        refers_by=(("spec", "selector", "name"),),
     )
     for api_version, folder, who, job in (
         (_ET_OPERATOR, "", "et-operator", "a TrainingJob"),

@@ -355,7 +355,7 @@ KINDS = (
         managed_by=("spec", "managedBy"),
         managers=("trainer.kubeflow.org/trainjob-controller",),
         operator=TRAINER,
-        refers_by=("spec", "runtimeRef", "name"),
+        refers_by=(("spec", "runtimeRef", "name"),),
         refers_to=RUNTIME_KINDS,
     ),
 )

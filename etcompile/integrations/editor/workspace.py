@@ -148,7 +148,7 @@ class Workspace(Struct):
 def _reference(document: Document) -> tuple[ValuePath, tuple[str, ...]]:
     """Return the field that names another document, and its kinds; any if there are none."""
     rows = (kind for kind in frontends.kinds() if kind.name == document.kind)
-    return next(((row.refers_by, row.refers_to) for row in rows if row.refers_by), ((), ()))
+    return next(((row.reference(document.data), row.refers_to) for row in rows), ((), ()))
 
 
 def _others(path: str) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from etcompile import frontends
 from etcompile.integrations.migrate.adoption import owned
-from etcompile.k8s.path import value_at
 from etcompile.kubeapi import Cluster, ClusterError
 
 _KINDS = (
@@ -53,10 +52,13 @@ def job_of(cluster: Cluster, named: str) -> list[dict[str, Any]]:
             continue
         if job is None:
             continue
-        scalers = [scaler for scaler in frontends.kinds() if not scaler.pod_templates]
-        intents = [o for each in scalers for o in _listed(cluster, each.api_version, each.name)]
-        path = ("spec", "selector", "name")
-        intents = [intent for intent in intents if value_at(intent, path) == name]
+        intents = [
+            intent
+            for scaler in frontends.kinds()
+            if not scaler.pod_templates
+            for intent in _listed(cluster, scaler.api_version, scaler.name)
+            if scaler.refers(intent, kind.name, name)
+        ]
         more = kind.operator.makes if kind.operator else ()
         objects = [
             o for version, type_ in (*_KINDS, *more) for o in _listed(cluster, version, type_)

@@ -23,7 +23,6 @@ from etcompile.integrations.migrate import runtime_snapshots
 from etcompile.integrations.migrate.adoption import fates, is_pod
 from etcompile.integrations.migrate.cleanup import cleaned, workers
 from etcompile.integrations.migrate.handover import Handover, instructions
-from etcompile.k8s.path import value_at
 from etcompile.load import Document
 from etcompile.model import Job
 
@@ -101,9 +100,8 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
         document, kind, changes = live[number]
         intents, scaler_names = [], []
         for scaler, scaler_kind in scalers:
-            named = value_at(scaler.data, scaler_kind.refers_by)
             is_near = (scaler.namespace or "default") == (job.namespace or "default")
-            if job.name == named and is_near:
+            if is_near and scaler_kind.refers(scaler.data, job.kind, job.name):
                 intents.append(scaler)
                 group = str(scaler.api_version).partition("/")[0]
                 if scaler.name:
