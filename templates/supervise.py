@@ -165,7 +165,9 @@ class Peer:
             for line in lines:
                 if self.name is None and line.startswith((b"GET ", b"HEAD ")):
                     self.probe = line.split()[1]
-                    # Waiting for the other replicas is no failure: the answer waits as well.
+                    # Waiting for the other replicas is no failure: the answer waits as well, for
+                    # as long as the kubelet does.
+                    self.lease = FOREVER
                     return self.answer() if self.supervisor.pod["ran"] >= 0 else None
                 message = json.loads(line.decode())
                 self.peer_clock, self.last_seen = float(message["at"]), clock()

@@ -212,9 +212,10 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
         port = in_place.port
         main["ports"] = [*main.get("ports", ()), {"name": "supervisor", "containerPort": port}]
         # Its supervisor reports it as ready while its command runs. The first answer waits until
-        # all replicas are there, so that a normal start leaves no Events about a failed probe.
+        # all replicas are there, so that a normal start leaves no Events about a failed probe,
+        # even if a node pulls the image for minutes. If a supervisor hangs, the others notice.
         probe = {"httpGet": {"path": "/ready", "port": port}, "periodSeconds": 2}
-        probe |= {"initialDelaySeconds": 1, "timeoutSeconds": 10, "failureThreshold": 1}
+        probe |= {"initialDelaySeconds": 1, "timeoutSeconds": 600, "failureThreshold": 1}
         main.setdefault("readinessProbe", probe)
         mounts.append(_mount(Mount(RUN_STATE, RUN_STATE_PATH)))
     if mounts:

@@ -157,7 +157,7 @@ def _take_off(plain: dict[str, Any], ours: dict[str, Any]) -> None:
     assert words[words.index("--") + 1 :] == command[2:]
     probe = {"httpGet": {"path": "/ready", "port": 29999}}
     probe |= {"periodSeconds": 2, "failureThreshold": 1}
-    probe |= {"initialDelaySeconds": 1, "timeoutSeconds": 10}
+    probe |= {"initialDelaySeconds": 1, "timeoutSeconds": 600}
     if "readinessProbe" not in other:
         assert main.pop("readinessProbe") == probe
     assert main["ports"].pop() == {"name": "supervisor", "containerPort": 29999}

@@ -545,7 +545,7 @@ def _listens(port):
 
 @only_process
 def test_gang_member_runs_no_epoch_before_it_is_released(container):
-    container.begin(STAYS, options=GANG)
+    container.begin(STAYS, options=(*GANG, "--lease", "0.5"))
     container.until(lambda: _listens(container.port))
     with socket.create_connection(("127.0.0.1", container.port), 1) as probe:
         probe.sendall(b"GET /ready HTTP/1.1\r\n\r\n")
