@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from etcompile.cli.command_line import HELP, Command
-from etcompile.cli.options import OPTIONAL_PATHS
+from etcompile.cli.options import OPTIONAL_PATHS, chooses_output
 from etcompile.cli.reporting import Reporting, report, write
 from etcompile.data import setting_schemas
 from etcompile.diagnostics.output import Format
@@ -23,14 +23,7 @@ from etcompile.exitcodes import REFUSED
     type=click.Path(),
     help="Configuration file to use instead of the nearest one.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the output.",
-)
+@chooses_output("Format of the output.", "text", "json")
 @click.pass_context
 def command(
     ctx: click.Context,

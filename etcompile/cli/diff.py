@@ -14,6 +14,7 @@ from etcompile.cli.options import (
     PATHS,
     Connection,
     RightsOptions,
+    chooses_output,
     compiles,
     connects,
     job_set,
@@ -48,14 +49,10 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write the plan as JSON, for etcompile apply.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "markdown", "html"]),
-    default="text",
-    show_default=True,
-    help="Format of the differences: for a terminal, for scripts, for a comment on a pull request"
+@chooses_output(
+    "Format of the differences: for a terminal, for scripts, for a comment on a pull request"
     " (at most 60 kB), or a page to open in a browser.",
+    *("text", "json", "markdown", "html"),
 )
 @connects
 @takes_rights

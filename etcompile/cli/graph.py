@@ -6,7 +6,7 @@ import click
 from msgspec.structs import replace
 
 from etcompile.cli.command_line import HELP, CompilingCommand
-from etcompile.cli.options import PATHS, compiles
+from etcompile.cli.options import PATHS, chooses_output, compiles
 from etcompile.cli.reporting import Reporting, compiled, report, write
 from etcompile.diagnostics import RefusedError, codes
 
@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 @click.command("graph", cls=CompilingCommand, context_settings=HELP)
 @PATHS
 @compiles("namespace", "overlay", "output-format", "quiet")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["tree", "mermaid"]),
-    default="tree",
-    show_default=True,
-    help="A tree for the terminal, or a Mermaid flowchart.",
-)
+@chooses_output("A tree for the terminal, or a Mermaid flowchart.", "tree", "mermaid")
 def command(
     paths: tuple[str, ...], configured: "Configured", reporting: Reporting, output: str
 ) -> None:

@@ -6,6 +6,7 @@ import click
 
 from etcompile import emit, frontends
 from etcompile.cli.command_line import HELP, Command, did_you_mean
+from etcompile.cli.options import chooses_output
 
 
 @click.command("kinds", cls=Command, context_settings=HELP)
@@ -14,14 +15,7 @@ from etcompile.cli.command_line import HELP, Command, did_you_mean
     metavar="NAME",
     help="Print a runtime that Trainer ships, as YAML that you can copy and edit.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="A table, or a list for scripts.",
-)
+@chooses_output("A table, or a list for scripts.", "text", "json")
 def command(runtime: str | None, output: str) -> None:
     """List the kinds that can be compiled, and the runtimes that TrainJobs need no file for."""
     from etcompile.compiler.runtime_merge import shipped

@@ -350,13 +350,19 @@ _CONNECTION = (
 connects = packed("connection", Connection, *_CONNECTION)
 
 
-PROGRESS = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Progress as text for people, or as one JSON event per line for programs.",
+def chooses_output(description: str, *formats: str) -> Decorator:
+    """Return the option that chooses the format of standard output; the first is the default."""
+    return click.option(
+        *("-o", "--output"),
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help=description,
+    )
+
+
+PROGRESS = chooses_output(
+    "Progress as text for people, or as one JSON event per line for programs.", "text", "json"
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etcompile.cli.command_line import HELP, Command
-from etcompile.cli.options import LIVE_NAMESPACE, Connection, connects, reports
+from etcompile.cli.options import LIVE_NAMESPACE, Connection, chooses_output, connects, reports
 from etcompile.cli.reporting import Reporting, colored, write
 from etcompile.exitcodes import FAILED
 
@@ -29,13 +29,9 @@ if TYPE_CHECKING:
     help="Keep watching: print a line for each change. With JOB, stop when it has succeeded or"
     " failed.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Text for people, or JSON for scripts; with --watch one JSON object per change.",
+@chooses_output(
+    "Text for people, or JSON for scripts; with --watch one JSON object per change.",
+    *("text", "json"),
 )
 @reports()
 @click.pass_context

@@ -5,7 +5,7 @@ import json
 import click
 
 from etcompile.cli.command_line import HELP, Command
-from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, connects, reports
+from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, chooses_output, connects, reports
 from etcompile.cli.reporting import Reporting, write
 
 
@@ -21,13 +21,9 @@ from etcompile.cli.reporting import Reporting, write
     type=click.IntRange(min=0),
     help="Number of last log lines to show of the first failure.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "markdown", "html"]),
-    default="text",
-    show_default=True,
-    help="Text for a terminal, JSON for scripts, Markdown for an issue, or an HTML page.",
+@chooses_output(
+    "Text for a terminal, JSON for scripts, Markdown for an issue, or an HTML page.",
+    *("text", "json", "markdown", "html"),
 )
 @reports()
 def command(
