@@ -87,7 +87,8 @@ def _watched(cluster: "Cluster", view: "Seen", output: str, reporting: Reporting
     if output == "text":
         before = view.statuses()
         write(_text(view, before, color=colored(reporting.color, sys.stdout)) + "\n")
-    for update in itertools.chain([view], follow(cluster, view)):
+    interval = {} if output == "json" else {"interval": 1.0}  # many Pods alike share a line
+    for update in itertools.chain([view], follow(cluster, view, **interval)):
         jobs, at = update.statuses(), clock()
         changed = [*changes(before, jobs)]
         for change in changed if output == "json" else together(changed):

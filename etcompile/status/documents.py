@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from etcompile.k8s.objects import timestamp
-from etcompile.status.values import JobStatus, grouped
+from etcompile.status.values import NEWEST_EVENTS, JobStatus, grouped
 
 if TYPE_CHECKING:
     from etcompile.causes.goodput import Goodput
@@ -25,6 +25,7 @@ def job_value(job: JobStatus) -> dict[str, Any]:
         "orphanOf": job.orphan_of or None,
         "missingServices": list(job.missing_services),
         "restarts": job.restarts,
+        "events": value["events"][:NEWEST_EVENTS],
         "goodput": _goodput(job.goodput),
     }
 

@@ -39,7 +39,7 @@ from etcompile.model.supervision import UNSUPERVISED_EVENT
 from etcompile.naming import some
 from etcompile.plan.owners import run_of
 from etcompile.status.job_status import JobObjects, jobs_among, status_of_job
-from etcompile.status.values import JobEvent, JobStatus, Replica, grouped
+from etcompile.status.values import VAGUE, JobEvent, JobStatus, Replica, grouped
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
 _ENDED_BY_PROBE = re.compile(r"failed (?:liveness|startup) probe")
@@ -47,8 +47,6 @@ _TOGETHER = 2.0  # seconds, at most, between a failed probe and the kubelet's re
 _LONGEST_END = 600.0  # seconds, at most, from the kubelet's Event to the end of the container
 _CREATES = ("Refused", "FailedCreate", "JobNotStarting", "NameTaken", "UnreadableJob")
 """Reasons of Events that say why Pods were not created."""
-_VAGUE = frozenset({"ContainerCreating", "Pending", "PodInitializing"})
-"""Reasons that do not say what a Pod waits for."""
 
 
 class Attempt(Struct, frozen=True):
@@ -308,7 +306,7 @@ def _held(
     for replica in status.not_ready:
         if replica.state != "Failed":
             message = _gate(replica, status, job, its_pods.get(replica.name)) or replica.message
-            if replica.reason in _VAGUE:
+            if replica.reason in VAGUE:
                 message = warnings.get(replica.name, message)
             message = unsupervised.get(replica.name, message)
             yield structs.replace(replica, message=message)

@@ -52,6 +52,7 @@ from etcompile.status.values import (
     Phase,
     Replica,
     RoleStatus,
+    common_words,
 )
 
 _HOST = re.compile(r"^[A-Za-z0-9][-A-Za-z0-9.]*", re.MULTILINE)
@@ -60,7 +61,6 @@ _REPORTED: Mapping[str, Phase] = {
     for phase in ("Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended")
 }
 _OUTCOMES: Mapping[str, Outcome] = {"Succeeded": "done", "Failed": "out"}
-_NEWEST = 10  # events that are shown
 
 
 class JobObjects(Struct, frozen=True):
@@ -262,7 +262,7 @@ def status_of_job(
         epoch=epoch,
         timeline=timeline,
         goodput=goodput(timeline, now) if timeline is not None else None,
-        events=tuple(_newest_events(its.events, names)),
+        events=tuple(_job_events(its.events, names)),
     )
 
 
@@ -291,8 +291,8 @@ def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator
         yield f"{name} ({state(pod)}{of})"
 
 
-def _newest_events(events: Sequence[LiveObject], names: Collection[str]) -> Iterator[JobEvent]:
-    """Yield the newest events of objects with these names; events that say the same are one.
+def _job_events(events: Sequence[LiveObject], names: Collection[str]) -> Iterator[JobEvent]:
+    """Yield the events of objects with these names, the newest first; equal ones are one event.
 
     A thousand Pods that cannot be scheduled are a thousand events that say the same; kubelets
     repeat theirs for hours.
@@ -301,11 +301,10 @@ def _newest_events(events: Sequence[LiveObject], names: Collection[str]) -> Iter
     for event in reversed(events):
         name = (event.get("involvedObject") or {}).get("name") or ""
         if name in names:
-            # Events that differ only in their object say the same.
-            words = " ".join((event.get("message") or "").split()).replace(name, "*")
+            words = common_words(event.get("message") or "", name)
             key = event.get("type") or "", event.get("reason") or "", words
             groups.setdefault(key, []).append(event)
-    for group in [*groups.values()][:_NEWEST]:
+    for group in groups.values():
         about = [event["involvedObject"] for event in group]
         counts = [e.get("count") or (e.get("series") or {}).get("count") or 1 for e in group]
         yield JobEvent(

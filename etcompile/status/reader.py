@@ -47,7 +47,7 @@ _KINDS = (("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"))
 _WATCHERS = (HOSTS_END, STATUS_END)
 _MOST_LOGS = 8
 _MOST_LINES = 120
-_TOGETHER = 0.1
+TOGETHER = 0.1
 """Seconds within which changes count as one: a thousand Pods that start are a few updates."""
 
 
@@ -246,8 +246,11 @@ def _with_tail(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
     return why
 
 
-def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
+def follow(cluster: Cluster, view: Seen, interval: float = TOGETHER) -> Iterator[Seen]:
     """Keep the objects up to date in place, and yield them after each change.
+
+    Args:
+        interval: Seconds, at least, between two of them.
 
     Raises:
         ClusterError: a watch ended for good.
@@ -281,10 +284,12 @@ def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
     informers = [followed(*listing) for listing in view.lists]
     for informer in informers:
         threading.Thread(target=informer.run, daemon=True).start()
+    earliest = time.monotonic()
     try:
         while True:
             several = [changes.get()]
-            time.sleep(_TOGETHER)
+            time.sleep(max(TOGETHER, earliest - time.monotonic()))
+            earliest = time.monotonic() + interval
             with contextlib.suppress(queue.Empty):
                 while True:
                     several.append(changes.get_nowait())

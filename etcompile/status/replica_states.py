@@ -10,6 +10,7 @@ from typing import cast
 
 from msgspec import structs
 
+from etcompile.causes.log import failures_of
 from etcompile.k8s import jobs as job_status
 from etcompile.k8s import pods as pod_status
 from etcompile.k8s.objects import LiveObject, Object, is_going, seconds, status_of
@@ -25,7 +26,9 @@ from etcompile.status.values import Replica, State
 
 def state(pod: Object) -> State:
     phase = cast("State", pod_status.phase(pod))
-    if phase in pod_status.ENDED:
+    # A kubelet reports a Pod that it ends on request as Failed, and that is no failure.
+    is_ended_on_request = phase == "Failed" and is_going(pod) and not any(failures_of(pod))
+    if phase in pod_status.ENDED and not is_ended_on_request:
         return phase  # also while it is being deleted
     if is_going(pod):
         return "Terminating"

@@ -10,7 +10,15 @@ from msgspec import Struct, structs
 from etcompile.causes.goodput import Goodput
 from etcompile.diagnostics.redaction import shown
 from etcompile.naming import some
-from etcompile.status.values import JobStatus, Phase, Replica, grouped
+from etcompile.status.values import (
+    NEWEST_EVENTS,
+    VAGUE,
+    JobStatus,
+    Phase,
+    Replica,
+    common_words,
+    grouped,
+)
 
 _GREEN, _RED, _YELLOW = "32", "31", "33"
 _COLORS: dict[Phase, str] = {"Succeeded": _GREEN, "Running": _GREEN, "Failed": _RED}
@@ -140,7 +148,7 @@ def _job_lines(job: JobStatus, now: datetime) -> Iterator[str]:
     if job.events:
         yield from ("", "Events:")
         events = []
-        for event in job.events:
+        for event in job.events[:NEWEST_EVENTS]:
             kind = "Warning" if event.warning else "Normal"
             words = f"{event.message} (x{event.count})" if event.count > 1 else event.message
             events.append((age(event.at, now), kind, event.reason, some(event.objects), words))
@@ -170,7 +178,8 @@ class Change(Struct, frozen=True):
     Args:
         job: `nlp/bert`.
         object: `job`, `epoch`, `hosts`, `Pod/bert-worker-0`, or `event of` something.
-        was: Its status before; empty if it was not there, or for an event.
+        was: Its status before; empty if it was not there, for an event, and for several Pods whose
+            statuses differed.
     """
 
     job: str
@@ -180,7 +189,8 @@ class Change(Struct, frozen=True):
     reason: str = ""
 
     def __str__(self) -> str:
-        turned = f"{self.was} -> {self.status}" if self.was else self.status
+        is_new = self.was not in ("", self.status)
+        turned = f"{self.was} -> {self.status}" if is_new else self.status
         why = f": {self.reason}" if self.reason else ""
         return f"{self.job} {self.object} {turned}{why}"
 
@@ -212,14 +222,16 @@ def changes(before: Iterable[JobStatus], after: Iterable[JobStatus]) -> Iterator
 def _facts(job: JobStatus) -> dict[tuple[str, str], tuple[str, str, Any]]:
     """Return what is shown of a job and its objects: a status, a reason, and the value to compare.
 
-    Events are identified by their words, everything else by its name.
+    Events are identified by their words, everything else by its name. Normal events of Pods only
+    repeat what their statuses say.
     """
     facts: dict[tuple[str, str], tuple[str, str, Any]] = {}
     facts["job", ""] = job.phase, job.because, job.phase
     for replica in job.replicas:
         restarts = f"restarts: {replica.restarts}" if replica.restarts else ""
-        reason = "; ".join(filter(None, (replica.why, restarts)))
-        compared = replica.state, replica.reason, replica.restarts
+        word, why = ("", "") if replica.reason in VAGUE else (replica.reason, replica.why)
+        reason = "; ".join(filter(None, (why, restarts)))
+        compared = replica.state, word, replica.restarts
         facts[f"Pod/{replica.name}", ""] = replica.state, reason, compared
     if job.epoch is not None:
         facts["epoch", ""] = str(job.epoch.number), job.epoch.reason, job.epoch.number
@@ -228,22 +240,27 @@ def _facts(job: JobStatus) -> dict[tuple[str, str], tuple[str, str, Any]]:
         count = f"{len(job.hosts.names)} ({source})"
         facts["hosts", ""] = count, some(job.hosts.names), job.hosts
     for event in reversed(job.events):
-        name = event.objects[0].partition("/")[2]
-        words = f"{event.reason}: {event.message.replace(name, '*')}"
-        facts["event", words] = event.reason, event.message, event.objects
+        kind, _, name = event.objects[0].partition("/")
+        if event.warning or kind != "Pod":
+            words = f"{event.reason}: {common_words(event.message, name)}"
+            facts["event", words] = event.reason, event.message, event.objects
     return facts
 
 
 def together(changes: Iterable[Change]) -> list[Change]:
-    """Join the changes that differ only in their Pod, for people."""
+    """Join the changes of Pods that are now alike, for people."""
     groups: dict[Change, list[Change]] = {}
     for change in changes:
         pod = change.object.removeprefix("Pod/")
         words = change.reason.replace(pod, "*")
         is_pod = pod != change.object
-        same = structs.replace(change, object="Pod/", reason=words) if is_pod else change
+        same = structs.replace(change, object="Pod/", was="", reason=words) if is_pod else change
         groups.setdefault(same, []).append(change)
     return [
-        structs.replace(group[0], object=some(change.object for change in group))
+        structs.replace(
+            group[0],
+            object=some(change.object for change in group),
+            was=group[0].was if len({change.was for change in group}) == 1 else "",
+        )
         for group in groups.values()
     ]

@@ -1,5 +1,6 @@
 """Define the status of a job as values."""
 
+import re
 from collections.abc import Iterable
 from typing import Literal
 
@@ -14,6 +15,16 @@ State = Literal[
 
 ALIVE: frozenset[State] = frozenset({"Running", "Ready"})
 """States in which the main container may be at work."""
+
+VAGUE = frozenset({"ContainerCreating", "Pending", "PodInitializing"})
+"""Reasons that do not say what a Pod waits for."""
+
+NEWEST_EVENTS = 10  # that are shown
+
+_OF_ONE_POD = re.compile(
+    r"\b(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64})\b"
+)
+"""An IP address, the UID of a Pod, or the ID of a container or sandbox."""
 
 Phase = Literal[
     "Pending", "Starting", "Running", "Restarting", "Succeeded", "Failed", "Suspended", "Unknown"
@@ -90,6 +101,11 @@ class Epoch(Struct, frozen=True):
     number: int
     reason: str = ""
     at: str = ""
+
+
+def common_words(message: str, name: str) -> str:
+    """Return a message without what differs between Pods to which the same happens."""
+    return _OF_ONE_POD.sub("*", " ".join(message.split()).replace(name, "*"))
 
 
 class JobEvent(Struct, frozen=True):

@@ -347,6 +347,7 @@ def test_watch_groups_pods_with_the_same_change_and_events_in_one_line() -> None
                 "kind": "Event",
                 "metadata": {"name": f"e{number}", "namespace": "ml"},
                 "involvedObject": {"kind": "Pod", "name": (name := worker["metadata"]["name"])},
+                "type": "Warning",
                 "reason": "PodReplaced",
                 "message": f"{name} was lost: recreating it",
                 "lastTimestamp": "2026-11-23T10:00:00Z",
@@ -363,3 +364,76 @@ def test_watch_groups_pods_with_the_same_change_and_events_in_one_line() -> None
     [event] = changes(after, later)
     assert event.object == "event of Pod/mnist-worker-4, Pod/mnist-worker-3, Pod/mnist-worker-2"
     assert [*changes(later, later)] == []
+
+
+def test_watch_of_64_pods_through_a_failure_and_recovery_has_a_line_for_all_alike() -> None:
+    values = [
+        *compiled(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 63}), namespace="ml").objects
+    ]
+    pods = {v["metadata"]["name"]: dict(v) for v in values if v["kind"] == "Pod"}
+    others, events, printed = [v for v in values if v["kind"] != "Pod"], [], []
+    before: list[JobStatus] = []
+    minute = "2026-11-23T10:00"
+
+    def ended(code: int, at: str) -> dict[str, Any]:
+        how = {"exitCode": code, "reason": "Error", "finishedAt": at}
+        state = {"name": "pytorch", "ready": False, "restartCount": 0, "state": {"terminated": how}}
+        return {"phase": "Failed", "containerStatuses": [state]}
+
+    def look(number: int, names: list[str], type_: str, reason: str, message: str) -> list[str]:
+        nonlocal before
+        for name in names:
+            about = {"kind": "Pod", "name": name}
+            words = message.format(name=name, ip=f"10.244.1.{len(events) % 250}")
+            metadata = {"name": f"e{len(events)}", "namespace": "ml"}
+            events.append(
+                {"kind": "Event", "metadata": metadata, "involvedObject": about, "type": type_}
+                | {"reason": reason, "message": words, "lastTimestamp": f"{minute}:{number:02}Z"}
+            )
+        current = statuses([*others, *pods.values(), *events])
+        lines = [str(change) for change in together(changes(before, current))]
+        before = current
+        printed.extend(lines)
+        return lines
+
+    def write(names: list[str], condition: str = "True", **status_fields: Any) -> None:
+        ready = [{"type": "Ready", "status": condition, "reason": "x"}]
+        for name in names:
+            pods[name] = pods[name] | {"status": {"conditions": ready, **status_fields}}
+
+    every, failed = [*pods], "mnist-worker-17"
+    half, rest = every[:32], every[32:]
+    write(every, phase="Running")
+    look(0, every, "Normal", "Started", "Started container pytorch")
+    del printed[:]
+    write([failed], "False", **ended(1, f"{minute}:10Z"))
+    [_, first] = look(10, [], "", "", "")
+    assert (
+        first == "ml/mnist Pod/mnist-worker-17 Ready -> Failed: Error: container pytorch ended"
+        " with exit code 1"
+    )
+    for name in every:
+        going = {"deletionTimestamp": f"{minute}:41Z", "deletionGracePeriodSeconds": 30}
+        pods[name] = {**pods[name], "metadata": {**pods[name]["metadata"], "uid": name, **going}}
+    look(11, [n for n in every if n != failed], "Normal", "Killing", "Stopping container pytorch")
+    write([name for name in half if name != failed], "False", **ended(143, f"{minute}:12Z"))
+    assert look(12, [], "", "", "") == []  # their end was requested
+    gone = {name: pods.pop(name) for name in half}
+    look(13, [], "", "", "")
+    created = {n: {**pod, "metadata": {**pod["metadata"]}} for n, pod in (gone | pods).items()}
+    for pod in created.values():
+        del pod["metadata"]["deletionTimestamp"]
+    pods |= created
+    write(every, "False", phase="Pending")
+    look(14, every, "Normal", "Scheduled", "Successfully assigned ml/{name} to a node")
+    waits = [{"name": "pytorch", "state": {"waiting": {"reason": "ContainerCreating"}}}]
+    write(half, "False", phase="Pending", containerStatuses=waits)
+    assert look(15, half, "Normal", "Created", "Created container: pytorch") == []
+    write(every, "False", phase="Running")
+    refused = "Startup probe failed: dial tcp {ip}:8471: connection refused"
+    assert len(look(16, half, "Warning", "Unhealthy", refused)) == 3
+    assert len(look(17, rest, "Warning", "Unhealthy", refused)) == 1
+    write(every, phase="Running")
+    look(18, every, "Normal", "Started", "Started container pytorch")
+    assert len(printed) <= 14, "\n".join(printed)
+    assert not any("Normal" in line or "Killing" in line for line in printed)
