@@ -20,7 +20,7 @@ from etcompile.causes import causes
 from etcompile.causes.causes import OTHER_NODE_WANTED, PROBE_FAILED, Cause, cause_of, signal_of
 from etcompile.diagnostics.redaction import shown
 from etcompile.k8s import pods
-from etcompile.k8s.objects import Object, condition, seconds, status_of
+from etcompile.k8s.objects import Object, condition, is_going, seconds, status_of
 from etcompile.model.protocol import OTHER_NODE, PREFLIGHT, ROLE_LABEL
 from etcompile.model.run_record import DIGITS, FAILURES, Count, Time, labelled_rank, read_key
 
@@ -125,12 +125,12 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
     is_late = status.get("reason") == LATE
     if is_late and deadline == 1:
         return  # the watcher ended it in this way
-    if is_late and deadline is not None:
+    if is_late:
         # Its kubelet kills the containers, nobody else.
         disruption = LATE, "", status.get("message") or ""
         begun = seconds(status.get("startTime"))
-        end_requested = begun + deadline if begun is not None else None
-    elif disruption is None and not ended and status.get("phase") == "Failed":
+        end_requested = begun + deadline if begun is not None and deadline is not None else None
+    elif disruption is None and not ended and pods.phase(pod) == "Failed":
         # It was not admitted, or was ended as a whole.
         disruption = status.get("reason") or "", "", status.get("message") or ""
         end_requested = seconds(metadata.get("creationTimestamp"))
@@ -177,7 +177,8 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
             is_sidecar=name in sidecars,
         )
     word, explanation, message = disruption or ("", "", "")
-    if word:
+    is_silent = not is_going(pod) and not any(map(pods.terminated, containers))
+    if word or (disruption is not None and is_silent):  # it has failed, and nothing says why
         reason, message = shown(word, _LONGEST_REASON), _message(message or explanation)
         at = end_requested if end_requested is not None else max(ends, default=None)
         yield structs.replace(base, uid=f"{uid}.{reason}", at=at, reason=reason, message=message)

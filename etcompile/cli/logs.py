@@ -31,7 +31,8 @@ _LONGEST = 64 * 1024  # characters of a line
     "-c",
     "--container",
     metavar="NAME",
-    help="Name of the container.  [default: the init container that runs, else the first one]",
+    help="Name of the container.  [default: the init container that runs or has failed, else the"
+    " first one]",
 )
 @click.option(
     "-f", "--follow", is_flag=True, help="Keep printing new lines until the containers end."
@@ -107,7 +108,7 @@ def _has_started(pod: Mapping[str, Any], container: str) -> bool:
 
 def _container(pod: Mapping[str, Any], named: str | None) -> str:
     main: str = pod["spec"]["containers"][0]["name"]
-    return named or pod_status.running_init(pod) or main
+    return named or pod_status.current_init(pod) or main
 
 
 def rank_of(pod: Mapping[str, Any]) -> int | None:

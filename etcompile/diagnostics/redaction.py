@@ -4,6 +4,7 @@ Every message of a diagnostic is redacted when it is created, so that no form of
 it. Other code that shows files or objects calls this module.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,8 @@ from etcompile.diagnostics.message_text import printable
 HIDDEN = "(hidden)"
 LONGEST = 4096
 """Characters to show of a message or of a text from a cluster."""
+_COLOR = re.compile(r"\x1b\[[0-9;:]{0,64}m")
+"""A change of color: Python, pip and many loggers write them into logs (`FORCE_COLOR`)."""
 
 
 def secret_spans(text: str, *, spoken: bool = False) -> tuple[Span, ...]:
@@ -65,7 +68,7 @@ def shown(text: object, longest: int = LONGEST, *, keep: str = "") -> str:
     Args:
         keep: Unprintable characters to preserve, such as line breaks.
     """
-    words = str(text)
+    words = _COLOR.sub("", str(text))  # first, as one may stand inside a credential
     if not words or (words.isascii() and words.isalpha()):
         return words[:longest]  # nothing or `OOMKilled`, nearly always
     return printable(cut(words, longest, spoken=True), keep=keep)

@@ -204,6 +204,18 @@ def running_init(pod: Object) -> str:
     return str(names[-1]) if names and status_of(pod).get("phase") == "Pending" else ""
 
 
+def current_init(pod: Object) -> str:
+    """Return the init container that a Pod is at, or that keeps others from starting by failing."""
+    if any(is_running(container) or ends(container) for container in containers(pod)):
+        return ""
+    failed = [
+        str(init.get("name"))
+        for init in init_containers(pod)
+        if (terminated(init) or terminated_before(init)).get("exitCode")
+    ]
+    return running_init(pod) or next(reversed(failed), "")
+
+
 def started_at(container: Mapping[str, Any]) -> str:
     return str(((container.get("state") or {}).get("running") or {}).get("startedAt") or "")
 

@@ -8,6 +8,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
 
@@ -183,7 +184,7 @@ def with_logs(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
             said = "; ".join(_unbound(cluster, view, pod))
         elif name and len(held) < _MOST_LOGS:
             with contextlib.suppress(ClusterError, IndexError):
-                last = [*cluster.log(replica.name, name, why.status.namespace, tail=1)][-1]
+                last = deque(cluster.log(replica.name, name, why.status.namespace, tail=1), 1)[0]
                 said = f"container {name}: {last.removeprefix('etcompile: ')}"
         message = f"{replica.message}; {said}" if replica.message else said
         held.append(structs.replace(replica, message=message) if said else replica)
@@ -238,7 +239,7 @@ def _with_tail(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
             lines: list[str] = []
             with contextlib.suppress(ClusterError):
                 where = first.pod, first.container, why.status.namespace
-                lines = [*cluster.log(*where, tail=_MOST_LINES)]
+                lines = [*deque(cluster.log(*where, tail=_MOST_LINES), _MOST_LINES)]
             read = structs.replace(first, tail=tail_of("\n".join(lines)) or first.tail)
             advice = (read.cause.advice if a == first.cause.advice else a for a in why.advice)
             attempts = (structs.replace(why.attempts[0], first=read), *why.attempts[1:])

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from etcompile.cli.logs import rank_of
-from etcompile.k8s.pods import running_init
+from etcompile.k8s.pods import current_init, running_init
 from etcompile.kubeapi import connect
 from etcompile.status.explanations import explanations
 from etcompile.status.reader import Seen, with_logs
@@ -111,6 +111,43 @@ def test_log_of_the_first_failure_is_read_if_the_status_of_its_pod_is_too_short(
     assert failure.first.tail.startswith("epoch 1\n\npassword=")
     assert failure.first.tail.endswith("the end without a line break")
     assert "hunter2" not in failure.first.tail
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_unbound_claims_of_a_pod_without_volumes_or_that_is_gone_are_none(
+    kubeconfig: Path, *, exists: bool
+) -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
+    pod = values[-1]
+    words = "pod has unbound immediate PersistentVolumeClaims"
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    pod["status"] = {"phase": "Pending", "conditions": [{**scheduled, "message": words}]}
+    pod["spec"] = {name: value for name, value in pod["spec"].items() if name != "volumes"}
+    [why] = explanations(values)
+    there = {("Pod", "ml", "mnist-worker-0"): pod} if exists else {}
+    with connect(kubeconfig=str(kubeconfig)) as cluster:
+        held = with_logs(cluster, Seen("mnist", "ml", objects=there), why).held
+    [message] = [replica.message for replica in held if replica.name == "mnist-worker-0"]
+    assert message.endswith(words)
+
+
+def test_default_container_of_logs_is_the_init_container_that_keeps_a_pod_from_starting() -> None:
+    ended = {"terminated": {"exitCode": 1}}
+    backing_off = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}
+    waits = {"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}
+
+    def at(phase: str, init: dict[str, object], main: dict[str, object] = waits) -> str:
+        inits = [{"name": "first", "state": {"terminated": {"exitCode": 0}}}, {"name": "b", **init}]
+        status = {"phase": phase, "initContainerStatuses": inits, "containerStatuses": [main]}
+        return current_init({"status": status})
+
+    assert at("Pending", {"state": {"running": {}}}) == "b"
+    assert at("Pending", backing_off) == "b"
+    assert at("Failed", {"state": ended}) == "b"
+    runs = {"name": "main", "state": {"running": {}}}
+    assert (
+        at("Running", {"restartCount": 1, "state": {"running": {}}, "lastState": ended}, runs) == ""
+    )
 
 
 @pytest.mark.parametrize("follow", [False, True])

@@ -203,7 +203,7 @@ def _containers(value: Object) -> Iterator[ObjectState]:
             declared = next((c for c in specs if c.get("name") == container.get("name")), {})
             get = (declared.get("readinessProbe") or {}).get("httpGet") or {}
             mounts = [mount.get("name") for mount in declared.get("volumeMounts") or ()]
-            words = "running, but not ready"
+            words = "running, but not ready" if pods.is_running(container) else "not started yet"
             if ended.get("exitCode"):
                 words = f"ended{_exit(ended)}"
             elif ended:
