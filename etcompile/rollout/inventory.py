@@ -49,15 +49,13 @@ from etcompile.plan.applysets import (
     parent,
 )
 from etcompile.plan.step import MAKES, WRITES, ObjectRef, Plan
-from etcompile.rollout.live import live_object
+from etcompile.rollout.live import NOTHING_YET, live_object
 from etcompile.rollout.machine.messages import Proposal
 from etcompile.rollout.refusals import Refusal, RefusedError, is_fatal, may_pass, refusal
 
 MANAGER = "etcompile-applyset"
 TOOLING = "applyset.kubernetes.io/tooling"
 _TOOL = "etcompile"
-_NOTHING_YET = "1"
-"""A resourceVersion that no object has: with it, a server-side apply creates or fails."""
 _MARKS = ("labels", "annotations")
 _AGAIN = "run the command again"
 SECONDS = 45.0
@@ -391,7 +389,7 @@ class Inventories:
                 "namespace": home,
                 "labels": labels,
                 "annotations": annotations,
-                "resourceVersion": live["metadata"]["resourceVersion"] if live else _NOTHING_YET,
+                "resourceVersion": live["metadata"]["resourceVersion"] if live else NOTHING_YET,
             },
         }
         # Only its own annotations, and only of a set that is ours or given to us.

@@ -27,6 +27,8 @@ from etcompile.plan.applysets import (
 )
 from etcompile.plan.step import JobSet, ObjectRef
 
+NOTHING_YET = "1"
+"""A resourceVersion that no object has: with it, a server-side apply creates or fails."""
 _FEW = 8
 """So many objects are read one by one, in less time than a page of others takes."""
 

@@ -23,14 +23,10 @@ from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.planner import matched
 from etcompile.plan.step import Action, ObjectRef, Step
-from etcompile.rollout.live import live_object
+from etcompile.rollout.live import NOTHING_YET, live_object
 from etcompile.rollout.machine.messages import Effect, Proposal, Written
 from etcompile.rollout.refusals import Refusal, RefusedError
 
-_NOTHING_YET = "1"
-"""A resourceVersion that no object has: with it, a server-side apply creates or fails. A plain
-create would not do: it leaves the fields to our manager as an Update, and the next apply, which
-is another owner to the API server, would not be able to take any of them away."""
 _CLIENT_SIDE = "kubectl-client-side-apply"
 _TRIES = 5
 _DISCOVERY, _POLL = 10.0, 0.2
@@ -99,8 +95,10 @@ class Writer:
             time.sleep(_POLL)
         try:
             role = likeness(step.ref, step.job, body["metadata"].get("labels") or {})
+            # A plain create would leave the fields to our manager as an Update, and the next apply,
+            # which is another owner to the API server, could not take any of them away.
             live = self._cluster.server_side_apply(
-                _with(body, resourceVersion=_NOTHING_YET), metadata_only=role in self._answered
+                _with(body, resourceVersion=NOTHING_YET), metadata_only=role in self._answered
             )
             self._answered.add(role)
         except ClusterError as error:
