@@ -1,4 +1,4 @@
-"""Read, change and write paths of fields.
+"""Read and write paths of fields.
 
 A `ValuePath` has keys and indexes and belongs to one value; people know it from JSONPath:
 `spec.containers[0].name`. A `KeyedPath` names items by their key, because an item may have
@@ -6,7 +6,7 @@ different indexes in two states of an object: `spec.containers[main].name`.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -47,18 +47,6 @@ def containers_of(spec: Any) -> Iterator[tuple[tuple[str, int], Mapping[str, Any
     for name in ("initContainers", "containers"):
         for index, container in mappings_of(spec, name):
             yield (name, index), container
-
-
-def changed_at(
-    value: Mapping[str, Any], path: ValuePath, change: Callable[..., Mapping[str, Any]]
-) -> dict[str, Any]:
-    if not path:
-        return dict(change(value))
-    step = str(path[0])
-    inner = value.get(step)
-    if not isinstance(inner, Mapping):
-        return dict(value)
-    return {**value, step: changed_at(inner, path[1:], change)}
 
 
 def value_path(value: Any, path: KeyedPath) -> ValuePath:

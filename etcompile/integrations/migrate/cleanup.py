@@ -14,8 +14,9 @@ from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
 from etcompile.k8s.bookkeeping import PREFIXES
 from etcompile.k8s.defaults import default
+from etcompile.k8s.listkeys import changed_at
 from etcompile.k8s.objects import as_read
-from etcompile.k8s.path import changed_at, value_at
+from etcompile.k8s.path import value_at
 from etcompile.load import Document
 from etcompile.model import Job
 
@@ -37,7 +38,9 @@ def cleaned(document: Document, kind: Kind) -> Document:
     plain = {key: value for key, value in data.items() if key != "status"}
     plain["metadata"] = plain_metadata(metadata if isinstance(metadata, Mapping) else {})
     for path in kind.templates_of(plain):
-        plain = changed_at(plain, path, plain_template)
+        template, keys = value_at(plain, path), tuple(map(str, path))
+        if isinstance(template, Mapping) and keys == path:  # no item of a list
+            plain = changed_at(plain, keys, plain_template(template))
     return structs.replace(document, data=plain)
 
 
@@ -63,9 +66,7 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 # Templates --------------------------------------------------------------------------------------
 
 
-def plain_template(template: Any) -> Any:
-    if not isinstance(template, Mapping):
-        return template
+def plain_template(template: Mapping[str, Any]) -> dict[str, Any]:
     plain = {key: value for key, value in template.items() if key != "status"}
     if isinstance(metadata := plain.get("metadata"), Mapping):
         plain["metadata"] = {k: v for k, v in metadata.items() if k != "creationTimestamp"}
