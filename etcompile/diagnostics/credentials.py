@@ -9,7 +9,6 @@ this module.
 """
 
 import base64
-import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -46,8 +45,8 @@ _FORMS = (
 )  # fmt: skip
 
 _WORDS = (
-    *("TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE"),
-    *("API_?KEY", "ACCESS_?KEY", "SECRET_?KEY", "PRIVATE_?KEY", "AUTH_?KEY"),
+    "TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE"
+    "|API_?KEY|ACCESS_?KEY|SECRET_?KEY|PRIVATE_?KEY|AUTH_?KEY"
 )
 _SIGNS = (
     "TOKEN",
@@ -74,6 +73,72 @@ _MOST_NESTED = 16
 _LONGEST = 64 * 1024
 """Characters of a value; a longer one is no credential."""
 
+# Patterns are compiled on use, because few runs need all of them; `re` keeps what it compiled.
+_NAME = rf"(?i)(?:^|(?<=[_.-]))(?P<word>{_WORDS})$"
+_PLACEHOLDER = r"""(?isx)
+    (?:true|false|yes|no|on|off|none|null|nil|~|auto|default|file|env)?
+    | <.* | [\[(].*[\])]                        # <token>, (hidden)
+    | (?:file:|~|\.{0,2})(?:/[\w.@-]+)+/?       # a path
+    | \$\w+ | .*(?:\$[({]|\{\{|<[\w\ -]+>).*    # $VAR, $(VAR), {{ .Values.x }}, <token>
+    | (.)\1*                                    # xxxx, ****
+    | (?:.*[-_\ ])?(?:change[-_\ ]?me|replace[-_\ ]?me|to[-_\ ]?do|tbd|redacted|example
+        |placeholder|dummy)(?:[-_\ ].*)?
+    | (?:your|insert|enter|put)[-_\ ].*
+    | ENC\[.*                                   # SOPS
+    """
+_HOLDER = rf"(?P<name>[A-Za-z0-9_.-]*(?i:{_WORDS}))(?![\w.-])"
+_QUOTE = r"[\"']?"
+_PLAIN = r"(?P<value>[^\s\"',;}\]]+)"
+_REST = r"(?P<value>[^\n]*(?:\n(?:(?P=in)[ \t]|[ \t]*[\"']?value[\"']?[ \t]*:)[^\n]*)*)"
+_NO_VALUES = r"(?:valueFrom|key|optional|image|mountPath|namespace|kind|type)\b"
+"""Fields beside a name; any other word may be a misspelt `value`."""
+_NAMED = (
+    # - name: HF_TOKEN
+    #   value: …
+    (
+        r"(?<!\S)\#[^\n]*+|"  # names in comments do not count
+        rf"name{_QUOTE}[ \t]*:[ \t]*{_QUOTE}{_HOLDER}{_QUOTE}[ \t]*+,?[ \t]*+"
+        r"(?:\#[^\n]*+)?+(?:\n[ \t]*+\#[^\n]*+)*+"
+        rf"\n(?P<in>[ \t]*){_QUOTE}(?!{_NO_VALUES})[A-Za-z]+{_QUOTE}[ \t]*:[ \t]*{_REST}"
+    ),
+    # - value: …
+    #   name: HF_TOKEN
+    (
+        rf"(?:^|\n)(?>[^\n]*?value{_QUOTE}[ \t]*:)[ \t]*+(?P<value>[^\n]*)\n"
+        rf"[ \t]*{_QUOTE}name{_QUOTE}[ \t]*:[ \t]*{_QUOTE}{_HOLDER}{_QUOTE}"
+    ),
+    # {name: HF_TOKEN, value: …}
+    (
+        rf"name{_QUOTE}[ \t]*:[ \t]*{_QUOTE}{_HOLDER}{_QUOTE}[ \t]*,[ \t]*"
+        rf"{_QUOTE}value{_QUOTE}[ \t]*:[ \t]*{_QUOTE}{_PLAIN}"
+    ),
+    # HF_TOKEN: … in a ConfigMap, an annotation
+    rf"(?:^|\n)(?P<in>[ \t]*)(?:-[ \t]+)?{_QUOTE}{_HOLDER}{_QUOTE}[ \t]*:[ \t]+{_REST}",
+    rf"[{{,][ \t]*{_QUOTE}{_HOLDER}{_QUOTE}[ \t]*:[ \t]+{_QUOTE}{_PLAIN}",
+    # HF_TOKEN=…, --token=…
+    rf"(?<![\w.-]){_HOLDER}={_QUOTE}{_PLAIN}",
+    # --token … and [--token, …]
+    (
+        rf"(?<![\w.-])(?=--){_HOLDER}{_QUOTE}"
+        rf"(?:[ \t]*,[ \t]*|[ \t]+|[ \t]*\n[ \t]*-[ \t]+){_QUOTE}{_PLAIN}"
+    ),
+)
+"""Names with their values in files and in commands.
+
+Each takes linear time on any text, because no part is read twice in vain.
+"""
+_SPOKEN = (
+    r"(?i:authorization)[\"']?[ \t]*[:=][ \t]*[\"']?(?:\w+[ \t]+)?(?P<value>[^\s\"',}]+)",
+    r"\b(?:Bearer|bearer|BEARER)[ \t]+(?P<value>[\w.~+/=-]{8,})",
+    r"\bBasic[ \t]+(?P<value>(?=[a-z]*[A-Z\d+/=])[A-Za-z\d+/]{8,}={0,2})",
+    r"(?i:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|[?&]sig)=(?P<value>[^&\s\"'<>]+)",
+    (
+        rf"(?<![\w.-])(?P<name>[\w.-]*(?i:{_WORDS}))"
+        r"\\?[\"']?[ \t]*[=:][ \t]*\\?[\"']?(?P<value>[^\s\"',;}\]]+)"
+    ),
+)
+"""Credentials in a program's output."""
+
 
 def may_hold_credential(data: bytes) -> bool:
     upper = data.upper()
@@ -95,7 +160,7 @@ def is_credential(name: str, value: str) -> bool:
     """
     if not any(sign in name.upper() for sign in _SIGNS) or len(value) > _LONGEST:
         return False
-    match = _name().search(name)
+    match = re.search(_NAME, name)
     if match is None:
         return False
     before = re.split(r"[_.-]+", name[: match.start()].strip("_.-").upper())[-1]
@@ -106,104 +171,17 @@ def is_credential(name: str, value: str) -> bool:
         return False  # a count
     # The name of a Secret is no credential: `TLS_SECRET: ingress-certificates`.
     refers = word == "SECRET" and re.fullmatch(r"[a-z]+(?:-[a-z]+)+", value)
-    return not refers and _placeholder().fullmatch(value) is None
+    return not refers and re.fullmatch(_PLACEHOLDER, value) is None
 
 
 def credential_spans(text: str) -> list[Span]:
     spans = [span for _, span in _by_form(text)]
     upper = text.upper()
-    if any(sign in upper for sign in _SIGNS):
-        spans += _by_name(text)
-    return spans
-
-
-def _by_form(text: str) -> Iterator[tuple[str, Span]]:
-    # This runs for every message, and `any(...)` takes three times as long as these loops.
-    for number in sorted({number for sign, number in _FORM_OF_SIGN if sign in text}):
-        what = _FORMS[number][0]
-        for match in _form(number).finditer(text):
-            group = "value" if "value" in match.re.groupindex else 0
-            yield what, match.span(group)
-
-
-@functools.cache
-def _form(number: int) -> re.Pattern[str]:
-    return re.compile(_FORMS[number][2])
-
-
-@functools.cache
-def _name() -> re.Pattern[str]:
-    return re.compile(rf"(?:^|(?<=[_.-]))(?P<word>{'|'.join(_WORDS)})$", re.IGNORECASE)
-
-
-@functools.cache
-def _placeholder() -> re.Pattern[str]:
-    words = "change[-_ ]?me|replace[-_ ]?me|to[-_ ]?do|tbd|redacted|example|placeholder|dummy"
-    return re.compile(
-        rf"""
-        (?:true|false|yes|no|on|off|none|null|nil|~|auto|default|file|env)?
-        | <.* | [\[(].*[\])]                        # <token>, (hidden)
-        | (?:file:|~|\.{{0,2}})(?:/[\w.@-]+)+/?       # a path
-        | \$\w+ | .*(?:\$[({{]|\{{\{{|<[\w\ -]+>).*    # $VAR, $(VAR), {{{{ .Values.x }}}}, <token>
-        | (.)\1*                                    # xxxx, ****
-        | (?:.*[-_\ ])?(?:{words})(?:[-_\ ].*)?
-        | (?:your|insert|enter|put)[-_\ ].*
-        | ENC\[.*                                   # SOPS
-        """,
-        re.IGNORECASE | re.DOTALL | re.VERBOSE,
-    )
-
-
-@functools.cache
-def _named() -> tuple[re.Pattern[str], ...]:
-    """Return patterns of names with their values in files and in commands.
-
-    Each takes linear time on any text, because no part is read twice in vain.
-    """
-    name = rf"(?P<name>[A-Za-z0-9_.-]*(?i:{'|'.join(_WORDS)}))(?![\w.-])"
-    plain, rest = (
-        r"(?P<value>[^\s\"',;}\]]+)",
-        r"(?P<value>[^\n]*(?:\n(?:(?P=in)[ \t]|[ \t]*[\"']?value[\"']?[ \t]*:)[^\n]*)*)",
-    )
-    quote = r"[\"']?"
-    # Any other word may be a misspelt `value`.
-    word, others = "[A-Za-z]+", r"(?:valueFrom|key|optional|image|mountPath|namespace|kind|type)\b"
-    return (
-        # - name: HF_TOKEN
-        #   value: …
-        re.compile(  # names in comments do not count
-            rf"(?<!\S)\#[^\n]*+|name{quote}[ \t]*:[ \t]*{quote}{name}{quote}[ \t]*+,?[ \t]*+"
-            r"(?:\#[^\n]*+)?+(?:\n[ \t]*+\#[^\n]*+)*+"
-            rf"\n(?P<in>[ \t]*){quote}(?!{others}){word}{quote}[ \t]*:[ \t]*{rest}"
-        ),
-        # - value: …
-        #   name: HF_TOKEN
-        re.compile(
-            rf"(?:^|\n)(?>[^\n]*?value{quote}[ \t]*:)[ \t]*+(?P<value>[^\n]*)\n"
-            rf"[ \t]*{quote}name{quote}[ \t]*:[ \t]*{quote}{name}{quote}"
-        ),
-        # {name: HF_TOKEN, value: …}
-        re.compile(
-            rf"name{quote}[ \t]*:[ \t]*{quote}{name}{quote}[ \t]*,[ \t]*"
-            rf"{quote}value{quote}[ \t]*:[ \t]*{quote}{plain}"
-        ),
-        # HF_TOKEN: … in a ConfigMap, an annotation
-        re.compile(rf"(?:^|\n)(?P<in>[ \t]*)(?:-[ \t]+)?{quote}{name}{quote}[ \t]*:[ \t]+{rest}"),
-        re.compile(rf"[{{,][ \t]*{quote}{name}{quote}[ \t]*:[ \t]+{quote}{plain}"),
-        # HF_TOKEN=…, --token=…
-        re.compile(rf"(?<![\w.-]){name}={quote}{plain}"),
-        # --token … and [--token, …]
-        re.compile(
-            rf"(?<![\w.-])(?=--){name}{quote}(?:[ \t]*,[ \t]*|[ \t]+|[ \t]*\n[ \t]*-[ \t]+){quote}{plain}"
-        ),
-    )
-
-
-def _by_name(text: str) -> Iterator[Span]:
-    for pattern in _named():
+    for pattern in _NAMED if any(sign in upper for sign in _SIGNS) else ():
         # Not finditer, because the value of one match may contain the next name.
+        search = re.compile(pattern).search
         start = end = nested = 0
-        while match := pattern.search(text, start):
+        while match := search(text, start):
             if match["name"] is None:
                 start = match.end()
                 continue
@@ -217,32 +195,24 @@ def _by_name(text: str) -> Iterator[Span]:
             refers = name in ("secret", "token", "--secret")
             value = value.removeprefix("|").removeprefix(">").strip()
             if nested > _MOST_NESTED or (not refers and is_credential(name, value)):
-                yield match.span("value")
+                spans.append(match.span("value"))
                 start = max(start, end)
+    return spans
 
 
-@functools.cache
-def _spoken() -> tuple[re.Pattern[str], ...]:
-    name = rf"(?P<name>[\w.-]*(?i:{'|'.join(_WORDS)}))"
-    return (
-        re.compile(
-            r"(?i:authorization)[\"']?[ \t]*[:=][ \t]*[\"']?(?:\w+[ \t]+)?(?P<value>[^\s\"',}]+)"
-        ),
-        re.compile(r"\b(?:Bearer|bearer|BEARER)[ \t]+(?P<value>[\w.~+/=-]{8,})"),
-        re.compile(r"\bBasic[ \t]+(?P<value>(?=[a-z]*[A-Z\d+/=])[A-Za-z\d+/]{8,}={0,2})"),
-        re.compile(
-            r"(?i:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|[?&]sig)=(?P<value>[^&\s\"'<>]+)"
-        ),
-        re.compile(
-            rf"(?<![\w.-]){name}\\?[\"']?[ \t]*[=:][ \t]*\\?[\"']?(?P<value>[^\s\"',;}}\]]+)"
-        ),
-    )
+def _by_form(text: str) -> Iterator[tuple[str, Span]]:
+    # This runs for every message, and `any(...)` takes three times as long as these loops.
+    for number in sorted({number for sign, number in _FORM_OF_SIGN if sign in text}):
+        what = _FORMS[number][0]
+        for match in re.finditer(_FORMS[number][2], text):
+            group = "value" if "value" in match.re.groupindex else 0
+            yield what, match.span(group)
 
 
 def spoken_spans(text: str) -> Iterator[Span]:
     """Find credentials in a program's output: in headers, signed URLs, JSON and INI."""
-    for pattern in _spoken():
-        for match in pattern.finditer(text):
+    for pattern in _SPOKEN:
+        for match in re.finditer(pattern, text):
             name = match.groupdict().get("name")
             if name is None or is_credential(name, match["value"]):
                 yield match.span("value")
@@ -301,9 +271,13 @@ def holds_key(text: str, depth: int = _DEEPEST) -> bool:
         return False
     if re.search(_PRIVATE_KEY, text):
         return True
-    if not depth:
-        return False
-    return any(holds_key(decoded, depth - 1) for decoded in _decoded(text))
+    for run in re.findall(_BASE64, text) if depth else ():
+        letters = "".join(run.split())
+        for start in range(4):
+            whole = letters[start : start + (len(letters) - start) // 4 * 4]
+            if holds_key(base64.b64decode(whole).decode("latin-1"), depth - 1):
+                return True
+    return False
 
 
 def is_suspicious(text: bytes) -> bool:
@@ -312,11 +286,3 @@ def is_suspicious(text: bytes) -> bool:
         if sign in text:
             return True
     return False
-
-
-def _decoded(text: str) -> Iterator[str]:
-    for run in re.findall(_BASE64, text):
-        letters = "".join(run.split())
-        for start in range(4):
-            whole = letters[start : start + (len(letters) - start) // 4 * 4]
-            yield base64.b64decode(whole).decode("latin-1")

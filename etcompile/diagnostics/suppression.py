@@ -73,23 +73,38 @@ def marked(
         complete: Every stage ran, so a comment that suppressed nothing is unused.
         linted: The run gave advice, which comments may suppress.
     """
-    requested = {_key(comment, code) for comment in comments for code in comment.codes}
+    requested = {
+        (comment.location.file, comment.line, code.upper())
+        for comment in comments
+        for code in comment.codes
+    }
     used = {key for key in requested if key[-1].startswith("ET9") and not linted}
     result = [_by_comment(diagnostic, requested, used) for diagnostic in diagnostics]
     # Collected before any of them is marked, which would count its comment as used.
-    problems = [
-        problem for comment in comments for problem in _problems(comment, used, complete=complete)
-    ]
+    problems = []
+    for comment in comments:
+        place = comment.location
+        if not comment.codes:
+            problems.append(diagnose(codes.MALFORMED_IGNORE, place))
+        for written in dict.fromkeys(comment.codes):
+            code = written.upper()
+            rule, key = RULES.get(code), (place.file, comment.line, code)
+            if rule is None:
+                advice = _nearest(written)
+                facts = {"found": written, "advice": advice}
+                problems.append(diagnose(codes.UNKNOWN_IGNORE_CODE, place, **facts))
+            elif rule.severity is Severity.ERROR:
+                problems.append(diagnose(codes.IGNORED_ERROR, place, found=code))
+            elif complete and code != codes.UNUSED_IGNORE and key not in used:
+                where = "on this line" if comment.line == place.line else f"on line {comment.line}"
+                where = "in this file" if comment.line is None else where
+                problems.append(diagnose(codes.UNUSED_IGNORE, place, found=code, where=where))
     result += [_by_comment(diagnostic, requested, used) for diagnostic in problems]
     return list(by_option(result, ignored))
 
 
 _Key = tuple[str, int | None, str]
 """A file, a line of it or None for all, and a code."""
-
-
-def _key(comment: IgnoreComment, code: str) -> _Key:
-    return comment.location.file, comment.line, code.upper()
 
 
 def _by_comment(diagnostic: Diagnostic, requested: set[_Key], used: set[_Key]) -> Diagnostic:
@@ -100,23 +115,3 @@ def _by_comment(diagnostic: Diagnostic, requested: set[_Key], used: set[_Key]) -
     matching = requested & {(file, line, diagnostic.code), (file, None, diagnostic.code)}
     used |= matching
     return structs.replace(diagnostic, suppressed="inSource") if matching else diagnostic
-
-
-def _problems(
-    comment: IgnoreComment, used: Collection[_Key], *, complete: bool
-) -> Iterator[Diagnostic]:
-    place = comment.location
-    if not comment.codes:
-        yield diagnose(codes.MALFORMED_IGNORE, place)
-    for written in dict.fromkeys(comment.codes):
-        code = written.upper()
-        rule = RULES.get(code)
-        if rule is None:
-            advice = _nearest(written)
-            yield diagnose(codes.UNKNOWN_IGNORE_CODE, place, found=written, advice=advice)
-        elif rule.severity is Severity.ERROR:
-            yield diagnose(codes.IGNORED_ERROR, place, found=code)
-        elif complete and code != codes.UNUSED_IGNORE and _key(comment, code) not in used:
-            where = "on this line" if comment.line == place.line else f"on line {comment.line}"
-            where = "in this file" if comment.line is None else where
-            yield diagnose(codes.UNUSED_IGNORE, place, found=code, where=where)

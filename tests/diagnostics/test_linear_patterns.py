@@ -68,15 +68,14 @@ def of_rules() -> Iterator[Pattern]:
 
 
 BUILT = {
-    ("diagnostics.credentials", "_form"): lambda: [Pattern(form[2]) for form in credentials._FORMS],
-    ("diagnostics.credentials", "_placeholder"): lambda: [
-        Pattern(credentials._placeholder().pattern, credentials._placeholder().flags, "fullmatch")
+    ("diagnostics.credentials", "_by_form"): lambda: [
+        Pattern(form[2]) for form in credentials._FORMS
     ],
-    ("diagnostics.credentials", "_named"): lambda: [
-        Pattern(each.pattern, each.flags) for each in credentials._named()
+    ("diagnostics.credentials", "credential_spans"): lambda: [
+        Pattern(text, 0, "search") for text in credentials._NAMED
     ],
-    ("diagnostics.credentials", "_spoken"): lambda: [
-        Pattern(each.pattern, each.flags) for each in credentials._spoken()
+    ("diagnostics.credentials", "spoken_spans"): lambda: [
+        Pattern(text) for text in credentials._SPOKEN
     ],
     ("causes.causes", "_rows"): lambda: [
         *of_data("messages"),

@@ -15,8 +15,8 @@ from etcompile.diagnostics.output import STANDARD_INPUT, Audience
 _SHOWN = 10
 """Annotations of one severity that GitHub shows for a step."""
 
-_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
@@ -24,7 +24,17 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     left_out: list[str] = []
     for severity in Severity:
         of_severity = [each for each in diagnostics if each.severity is severity]
-        lines += (_annotation(diagnostic, audience) for diagnostic in of_severity)
+        for diagnostic in of_severity:
+            place, text = diagnostic.location, diagnostic.text
+            properties: dict[str, object] = {}
+            if place is not None and place.file == STANDARD_INPUT:
+                text = f"{place}: {text}"  # standard input is no file that GitHub could annotate
+            elif place is not None:
+                region = {"line": place.line, "col": place.column, "endColumn": place.end_column}
+                properties = {"file": audience.name(place.file)}
+                properties |= {name: value for name, value in region.items() if value is not None}
+            properties["title"] = f"{diagnostic.code} {RULES[diagnostic.code].name}"
+            lines.append(_command(severity.value, properties, text))
         if (left := len(of_severity) - _SHOWN) > 0:
             left_out.append(f"{left} more {severity.value}{'s' if left > 1 else ''}")
     if left_out:
@@ -33,25 +43,8 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _annotation(diagnostic: Diagnostic, audience: Audience) -> str:
-    place, text = diagnostic.location, diagnostic.text
-    properties: dict[str, object] = {}
-    if place is not None and place.file == STANDARD_INPUT:
-        text = f"{place}: {text}"  # standard input is no file that GitHub could annotate
-    elif place is not None:
-        region = {"line": place.line, "col": place.column, "endColumn": place.end_column}
-        properties = {"file": audience.name(place.file)}
-        properties |= {name: value for name, value in region.items() if value is not None}
-    properties["title"] = f"{diagnostic.code} {RULES[diagnostic.code].name}"
-    return _command(diagnostic.severity.value, properties, text)
-
-
 def _command(name: str, properties: dict[str, object], words: str) -> str:
-    listed = ",".join(
-        f"{key}={_escaped(f'{value}', _PROPERTY)}" for key, value in properties.items()
-    )
-    return f"::{name} {listed}::{_escaped(words, _DATA)}"
-
-
-def _escaped(words: str, escapes: dict[str, str]) -> str:
-    return "".join(escapes.get(c, c) for c in printable(words, keep="\r\n\t"))
+    breaks = "\r\n\t"
+    texts = {key: printable(str(value), keep=breaks) for key, value in properties.items()}
+    listed = ",".join(f"{key}={text.translate(_PROPERTY)}" for key, text in texts.items())
+    return f"::{name} {listed}::{printable(words, keep=breaks).translate(_DATA)}"

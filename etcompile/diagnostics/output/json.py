@@ -19,33 +19,31 @@ VERSION = 1
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:  # noqa: ARG001
-    reported = [each for each in diagnostics if each.suppressed is None]
-    counts = {s.value: sum(each.severity is s for each in reported) for s in Severity}
+    reported: list[dict[str, Any]] = []
+    suppressed: list[dict[str, Any]] = []
+    for diagnostic in diagnostics:
+        place, fix = diagnostic.location, diagnostic.fix
+        entry: dict[str, Any] = {
+            "code": diagnostic.code,
+            "name": RULES[diagnostic.code].name,
+            "severity": diagnostic.severity.value,
+            "message": diagnostic.message,
+            "hint": diagnostic.hint,
+            "file": place and place.file,
+            "line": place and place.line,
+            "column": place and place.column,
+            "endColumn": place and place.end_column,
+            "fix": None,
+        }
+        if fix is not None and fix.edits:
+            edits = msgspec.to_builtins(fix.edits)
+            named = {"title": fix.title, "safe": fix.is_safe, "file": fix.file or ""}
+            entry["fix"] = {**named, "edits": edits}
+        (reported if diagnostic.suppressed is None else suppressed).append(entry)
     document = {
         "version": VERSION,
-        "diagnostics": [_entry(each) for each in reported],
-        "counts": counts,
-        "suppressed": [_entry(each) for each in diagnostics if each.suppressed is not None],
+        "diagnostics": reported,
+        "counts": {s.value: sum(e["severity"] == s.value for e in reported) for s in Severity},
+        "suppressed": suppressed,
     }
     return json_text(document)
-
-
-def _entry(diagnostic: Diagnostic) -> dict[str, Any]:
-    place, fix = diagnostic.location, diagnostic.fix
-    entry: dict[str, Any] = {
-        "code": diagnostic.code,
-        "name": RULES[diagnostic.code].name,
-        "severity": diagnostic.severity.value,
-        "message": diagnostic.message,
-        "hint": diagnostic.hint,
-        "file": place and place.file,
-        "line": place and place.line,
-        "column": place and place.column,
-        "endColumn": place and place.end_column,
-        "fix": None,
-    }
-    if fix is not None and fix.edits:
-        edits = msgspec.to_builtins(fix.edits)
-        named = {"title": fix.title, "safe": fix.is_safe, "file": fix.file or ""}
-        entry["fix"] = {**named, "edits": edits}
-    return entry

@@ -15,39 +15,35 @@ from etcompile.diagnostics.output import STANDARD_INPUT, Audience
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
-    document = {
-        "source": {"name": "etcompile", "url": "https://etcompile.dev"},
-        "diagnostics": [_entry(diagnostic, audience) for diagnostic in diagnostics],
-    }
-    return json_text(document)
-
-
-def _entry(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
-    source = RULES[diagnostic.code].source
-    url = {"url": source} if source.startswith("https://") else {}
-    entry: dict[str, Any] = {
-        "message": diagnostic.text,
-        "severity": diagnostic.severity.name,
-        "code": {"value": diagnostic.code, **url},
-    }
-    place, fix = diagnostic.location, diagnostic.fix
-    # A diagnostic without a path is about the whole change.
-    if place is None or place.file == STANDARD_INPUT:
-        return entry
-    entry["location"] = {"path": audience.name(place.file)}
-    if place.line is not None:
-        span = {"start": _position(place.line, place.column, place.text)}
-        if place.end_column is not None:
-            span["end"] = _position(place.line, place.end_column, place.text)
-        entry["location"]["range"] = span
-    # reviewdog shows several suggestions as alternatives, and each belongs to one line.
-    if place.text is not None and fix is not None and len(fix.edits) == 1:
-        edit = fix.edits[0]
-        if fix.file == place.file and edit.line == edit.end_line == place.line:
-            start = _position(edit.line, edit.column, place.text)
-            end = _position(edit.line, edit.end_column, place.text)
-            entry["suggestions"] = [{"range": {"start": start, "end": end}, "text": edit.text}]
-    return entry
+    entries = []
+    for diagnostic in diagnostics:
+        source = RULES[diagnostic.code].source
+        url = {"url": source} if source.startswith("https://") else {}
+        entry: dict[str, Any] = {
+            "message": diagnostic.text,
+            "severity": diagnostic.severity.name,
+            "code": {"value": diagnostic.code, **url},
+        }
+        entries.append(entry)
+        place, fix = diagnostic.location, diagnostic.fix
+        # A diagnostic without a path is about the whole change.
+        if place is None or place.file == STANDARD_INPUT:
+            continue
+        entry["location"] = {"path": audience.name(place.file)}
+        if place.line is not None:
+            span = {"start": _position(place.line, place.column, place.text)}
+            if place.end_column is not None:
+                span["end"] = _position(place.line, place.end_column, place.text)
+            entry["location"]["range"] = span
+        # reviewdog shows several suggestions as alternatives, and each belongs to one line.
+        if place.text is not None and fix is not None and len(fix.edits) == 1:
+            edit = fix.edits[0]
+            if fix.file == place.file and edit.line == edit.end_line == place.line:
+                start = _position(edit.line, edit.column, place.text)
+                end = _position(edit.line, edit.end_column, place.text)
+                entry["suggestions"] = [{"range": {"start": start, "end": end}, "text": edit.text}]
+    origin = {"name": "etcompile", "url": "https://etcompile.dev"}
+    return json_text({"source": origin, "diagnostics": entries})
 
 
 def _position(line: int, column: int | None, text: str | None) -> dict[str, int]:
