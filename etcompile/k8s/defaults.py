@@ -4,7 +4,7 @@ The defaults are a part of `schemas/kubernetes/updates.yaml`, whose comments des
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from etcompile import data
@@ -52,20 +52,15 @@ def default(kind: str, path: KeyedPath, around: Mapping[str, Any]) -> Any:
         value = value.get("*" if step.startswith("[") else step)
     if not isinstance(value, dict):
         return value
-    compute = _COMPUTED.get(value.get("computed", ""))
-    return compute(around) if compute else None
-
-
-def _pull_policy(container: Mapping[str, Any]) -> str:
-    name, tag, digest = image_parts(str(container.get("image", "")))
-    return "Always" if name and not digest and tag in ("", "latest") else "IfNotPresent"
-
-
-_COMPUTED: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "completions": lambda job_spec: None if "parallelism" in job_spec else 1,
-    "limits": lambda resources: resources.get("limits"),
-    "pull_policy": _pull_policy,
-}
+    match value.get("computed"):
+        case "completions":
+            return None if "parallelism" in around else 1
+        case "limits":
+            return around.get("limits")
+        case "pull_policy":
+            name, tag, digest = image_parts(str(around.get("image", "")))
+            return "Always" if name and not digest and tag in ("", "latest") else "IfNotPresent"
+    return None
 
 
 # Values that mean the same ------------------------------------------------------------------------
@@ -145,28 +140,20 @@ def normalised(value: Any, path: KeyedPath = (), kind: str = "") -> Any:
     if isinstance(value, list | tuple):
         return [normalised(item, (*path, "[]"), kind) for item in value]
     if not isinstance(value, dict):
-        is_amount = bool(path) and _is_amount(path) and type(value) in (str, int, float)
-        return _amount(value, path[-1]) if is_amount else value
+        if not path or not _is_amount(path) or type(value) not in (str, int, float):
+            return value
+        count = quantity.number(value) if "/" in path[-1] else None
+        if count is not None and count == count.to_integral_value():
+            return int(count)
+        return quantity.canonical(value) or value
     result = {}
     for key, part in value.items():
         where = (*path, key)
         if not kind:
             is_pod = path[-1:] == ("template",) and key == "spec"
             result[key] = normalised(part, ("spec",), "Pod") if is_pod else normalised(part, where)
-        elif not _says_nothing(where, part, value):
+        elif part == [] or (part == {} and key in _EMPTY):
+            continue
+        elif key in _AS_WRITTEN or not same(where, part, default("Pod", where, value)):
             result[key] = normalised(part, where, kind)
     return result
-
-
-def _amount(value: str | float, resource: str) -> str | float:
-    count = quantity.number(value) if "/" in resource else None
-    if count is not None and count == count.to_integral_value():
-        return int(count)
-    return quantity.canonical(value) or value
-
-
-def _says_nothing(path: KeyedPath, value: Any, around: Mapping[str, Any]) -> bool:
-    key = path[-1]
-    if value == [] or (value == {} and key in _EMPTY):
-        return True
-    return key not in _AS_WRITTEN and same(path, value, default("Pod", path, around))

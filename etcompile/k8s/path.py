@@ -5,8 +5,9 @@ A `ValuePath` has keys and indexes and belongs to one value; people know it from
 different indexes in two states of an object: `spec.containers[main].name`.
 """
 
+import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -55,23 +56,16 @@ def value_path(value: Any, path: KeyedPath) -> ValuePath:
     for step in path:
         key: str | int = step
         if isinstance(value, list | tuple) and step.startswith("["):
-            key = _index_of(value, step[1:-1])
+            name = step[1:-1]
+            items = [*enumerate(item if isinstance(item, dict) else {} for item in value)]
+            named = (number for number, item in items if item.get("name") == name)
+            keyed = (number for number, item in items if name in (str(number), *item.values()))
+            key = next(itertools.chain(named, keyed), len(items))
         value = value_at(value, (key,))
         if value is None:
             break
         steps.append(key)
     return tuple(steps)
-
-
-def _index_of(items: Sequence[Any], key: str) -> int:
-    mappings = [item if isinstance(item, dict) else {} for item in items]
-    for number, item in enumerate(mappings):
-        if item.get("name") == key:
-            return number
-    for number, item in enumerate(mappings):
-        if key == str(number) or key in item.values():
-            return number
-    return len(items)
 
 
 def overlap(one: KeyedPath, other: KeyedPath) -> bool:

@@ -87,23 +87,20 @@ def highest(several: Iterable[Amounts]) -> Amounts:
 
 def written(amounts: Amounts) -> dict[str, str]:
     """Write amounts as quantities in Kubernetes' canonical form, leaving out zeros."""
-    return {name: _text(name, amount) for name, amount in sorted(amounts.items()) if amount}
+    texts: dict[str, str] = {}
+    for name, amount in sorted(amounts.items()):
+        if amount != amount.to_integral_value():
+            texts[name] = f"{(amount * 1000).to_integral_value(rounding='ROUND_CEILING')}m"
+        elif number := int(amount):
+            powers = zip(range(6, 0, -1), _BINARY, strict=True) if name.startswith(_BYTES) else ()
+            whole = (f"{number // 1024**n}{unit}" for n, unit in powers if number % 1024**n == 0)
+            texts[name] = next(whole, str(number))
+    return texts
 
 
 def _amounts(written: Mapping[str, Any] | None) -> Amounts:
     numbers = {name: quantity.number(amount) for name, amount in (written or {}).items()}
     return {name: number for name, number in numbers.items() if number is not None}
-
-
-def _text(name: str, amount: Decimal) -> str:
-    if amount != amount.to_integral_value():
-        return f"{(amount * 1000).to_integral_value(rounding='ROUND_CEILING')}m"
-    number = int(amount)
-    if name.startswith(_BYTES):
-        for power, suffix in zip(range(6, 0, -1), _BINARY, strict=True):
-            if number % 1024**power == 0:
-                return f"{number // 1024**power}{suffix}"
-    return str(number)
 
 
 def gpus(container: Mapping[str, Any]) -> int:

@@ -45,16 +45,10 @@ def merged(
 
 
 def _merged(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath) -> Traced | None:
-    if isinstance(patch.value, dict):
-        return _merged_mapping(base, patch, merge, at)
     if isinstance(patch.value, list):
         return _merged_list(base, patch, merge, at)
-    return patch
-
-
-def _merged_mapping(
-    base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath
-) -> Traced | None:
+    if not isinstance(patch.value, dict):
+        return patch
     directive = _directive(patch, merge)
     if directive == "delete":
         return None

@@ -5,7 +5,7 @@ break the rule, or returns True if the value as a whole does. It may raise on a 
 it does not expect: the schema reports those.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -118,7 +118,10 @@ _LISTED = 8
 def unknown_volumes(spec: Value, subject: Subject) -> Iterator[Broken]:
     declared = (volume.get("name") for _, volume in mappings_of(spec, "volumes"))
     names = [name for name in (*declared, *subject.known_volumes) if isinstance(name, str)]
-    known = set(names)
+    known, volumes = set(names), [*dict.fromkeys(names)]
+    more = len(volumes) - _LISTED
+    listed = f"{', '.join(volumes[:_LISTED])}{f' and {more} more' if more > 0 else ''}"
+    all_volumes = f"its volumes are: {listed}" if volumes else "the Pod has no volumes"
     reported = 0
     for at, container in containers_of(spec):
         for use in ("volumeMounts", "volumeDevices"):
@@ -126,18 +129,10 @@ def unknown_volumes(spec: Value, subject: Subject) -> Iterator[Broken]:
                 name = mount.get("name")
                 if isinstance(name, str) and name not in known:
                     reported += 1
-                    hint = _near(name, [*dict.fromkeys(names)]) if reported <= _ADVISED else ""
+                    hint = all_volumes if reported <= _ADVISED else ""
+                    if hint and (near := closest(name, volumes)):
+                        hint = f"did you mean '{near}'?"
                     yield Broken((*at, use, index, "name"), {"hint": hint})
-
-
-def _near(name: str, volumes: Sequence[str]) -> str:
-    if near := closest(name, volumes):
-        return f"did you mean '{near}'?"
-    if not volumes:
-        return "the Pod has no volumes"
-    more = len(volumes) - _LISTED
-    listed = ", ".join(volumes[:_LISTED])
-    return f"its volumes are: {listed}{f' and {more} more' if more > 0 else ''}"
 
 
 # Amounts of resources -----------------------------------------------------------------------------

@@ -236,20 +236,16 @@ def _places(demand: str, of: Any, value: Any, subject: Subject) -> Iterable[Brok
             is_broken = type(value) is type(of[0]) and value not in of
         case "none_of", _:
             is_broken = type(value) is type(of[0]) and value in of
-        case "range", int() if not isinstance(value, bool):
-            is_broken = not _within(of, value)
-        case "length", str() | list():
-            is_broken = not _within(of, len(value))
+        case ("range", int()) | ("length", str() | list()) if not isinstance(value, bool):
+            number = value if isinstance(value, int) else len(value)
+            least, most = of
+            too_few = least is not None and number < least
+            is_broken = too_few or (most is not None and number > most)
         case "empty", str() | list() | dict():
             is_broken = bool(value)
         case "refused", _:
             is_broken = True
     return [Broken()] if is_broken else ()
-
-
-def _within(bounds: list[int | None], number: int) -> bool:
-    least, most = bounds
-    return (least is None or number >= least) and (most is None or number <= most)
 
 
 def _twice(names: list[str], items: list[Any]) -> Iterator[Broken]:
