@@ -7,11 +7,16 @@ from collections.abc import Mapping
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import PREFIX, annotation_value, annotations_of
-from etcompile.launch.ssh import SshPort, connecting_ports, declared_ports, listening_ports
+from etcompile.launch.ssh import (
+    SshPort,
+    connecting_ports,
+    declared_ports,
+    listening_ports,
+    port_number,
+)
 from etcompile.model import PodTemplate, SshCredentials
 
 SSH_PORT = f"{PREFIX}ssh-port"
-_HIGHEST = 65535
 _RETRIES = "-o ConnectionAttempts=10"
 
 
@@ -47,8 +52,8 @@ def kubeflow_ssh_keys(
 
 
 def ssh_arguments(source: Source) -> str:
-    port = annotations_of(source).get(SSH_PORT, "")
-    return f"{_RETRIES} -p {port}" if _is_port(port) else _RETRIES
+    text = annotations_of(source).get(SSH_PORT, "")
+    return f"{_RETRIES} -p {text}" if port_number(text) else _RETRIES
 
 
 def ssh_port(
@@ -61,8 +66,8 @@ def ssh_port(
     """
     annotated = annotations_of(source).get(SSH_PORT)
     if annotated is not None:
-        if _is_port(annotated):
-            return int(annotated), []
+        if (port := port_number(annotated)) is not None:
+            return port, []
         return None, [annotation_value(source, SSH_PORT, "a port number, quoted")]
     if worker is None:
         return None, []
@@ -86,8 +91,3 @@ def ssh_port(
     ports = ", ".join(dict.fromkeys(f"{mention.where} {mention.number}" for mention in every))
     facts = {"job": source.data["metadata"]["name"], "name": SSH_PORT, "port": port}
     return port, [diagnose(codes.SSH_PORTS_DISAGREE, place, ports=ports, **facts)]
-
-
-def _is_port(text: str) -> bool:
-    plain = text.isascii() and text.isdecimal() and len(text) <= len(str(_HIGHEST))
-    return plain and 0 < int(text) <= _HIGHEST

@@ -228,7 +228,7 @@ def _tokens(script: str) -> tuple[_Token, ...] | None:
     try:
         while lexer.at < len(script):
             lexer.token(tokens)
-    except EOFError:
+    except (IndexError, ValueError):  # the script ends inside of quotes
         return None
     return tuple(tokens)
 
@@ -298,7 +298,11 @@ class _Lexer:
                 self.at = ordinary.end()
             elif char in "'\"":
                 quoted = True
-                part, known = self._single() if char == "'" else self._double()
+                if char == "'":
+                    end = text.index("'", self.at + 1)
+                    part, known, self.at = text[self.at + 1 : end], True, end + 1
+                else:
+                    part, known = self._double()
             elif char == "\\":
                 part, known = text[self.at + 1 : self.at + 2], True
                 part = "" if part == "\n" else part
@@ -314,16 +318,11 @@ class _Lexer:
             literal = literal and known
         return _Token("".join(parts), is_word=True, literal=literal, quoted=quoted)
 
-    def _single(self) -> tuple[str, bool]:
-        start = self.at + 1
-        self.at = self._closing("'", start) + 1
-        return self._text[start : self.at - 1], True
-
     def _double(self) -> tuple[str, bool]:
         parts: list[str] = []
         known = True
         self.at += 1
-        while (char := self._char()) != '"':
+        while (char := self._text[self.at]) != '"':
             if char == "\\" and self._text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\"):
                 parts.append(self._text[self.at + 1])
                 self.at += 2
@@ -343,24 +342,23 @@ class _Lexer:
         start, text = self.at, self._text
         after = text[start + 1 : start + 2]
         if text[start] == "`":
-            self.at = self._closing("`", start + 1) + 1
+            self.at = text.index("`", start + 1) + 1
         elif after in ("(", "{") or text[start] in "<>":
             self.at += 1
             depth, closing = 0, {"(": ")", "{": "}"}[after]
             while True:
-                char = self._char()
+                char = text[self.at]
                 self.at += 1
                 if char == "\\":
                     self.at += 1
                 elif char == "'":
-                    self.at = self._closing("'", self.at) + 1
+                    self.at = text.index("'", self.at) + 1
                 elif char in (after, closing):
                     depth += 1 if char == after else -1
                     if depth == 0:
                         break
         elif after == "'":
-            self.at += 1
-            self._single()
+            self.at = text.index("'", start + 2) + 1
         else:
             self.at += 1
             while self.at < len(text) and (text[self.at].isalnum() or text[self.at] == "_"):
@@ -368,14 +366,3 @@ class _Lexer:
             if self.at == start + 1 and after and after in "@*#?-$!":
                 self.at += 1
         return text[start : self.at]
-
-    def _char(self) -> str:
-        if self.at >= len(self._text):
-            raise EOFError
-        return self._text[self.at]
-
-    def _closing(self, mark: str, start: int) -> int:
-        end = self._text.find(mark, start)
-        if end < 0:
-            raise EOFError
-        return end

@@ -114,7 +114,7 @@ def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
         elif command.program == "deepspeed":
             for word, following in zip(words, [*words[1:], ""], strict=True):
                 flag, equals, value = word.partition("=")
-                if flag == "--ssh_port" and (port := _port(value if equals else following)):
+                if flag == "--ssh_port" and (port := port_number(value if equals else following)):
                     numbers.append(port)
     where = "the launcher connects to"
     mentions = [SshPort(port, where, field) for port in numbers if 0 < port <= _HIGHEST]
@@ -147,12 +147,12 @@ def _options(
                 continue
             value = word[place:] or next(rest, "")
             match = re.fullmatch(_CONFIGURED, value.strip()) if letter == "o" else None
-            if port := _port(match[1] if match else value if letter == "p" else ""):
+            if port := port_number(match[1] if match else value if letter == "p" else ""):
                 yield port
             break
 
 
-def _port(text: str) -> int | None:
+def port_number(text: str) -> int | None:
     port = whole_number(text)
     return port if port is not None and 0 < port <= _HIGHEST else None
 
@@ -162,7 +162,7 @@ def _configured(
 ) -> tuple[SshPort, ...]:
     script = script_of(command_line(container)) or ""
     numbers = re.findall(_CONFIGURED, script) if file in script else []
-    port = _port(numbers[-1]) if numbers else None
+    port = port_number(numbers[-1]) if numbers else None
     return (SshPort(port, where, field),) if port else ()
 
 
@@ -182,4 +182,4 @@ def _filled(text: str, container: Mapping[str, Any]) -> str:
         text = values.get(match[1] or match[2] or match[3], "")
         return text if whole_number(text) is not None else match[0]
 
-    return re.sub(_USE, value, text) if "$" in text else text
+    return re.sub(_USE, value, text)
