@@ -5,12 +5,12 @@ into the document that the value comes from.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.path import dotted
 from etcompile.launch.launchers import launch_program, may_launch
-from etcompile.model import InPlace, Job, Member, Origin, Role, protocol
+from etcompile.model import Job, Member, Origin, Role, protocol
 from etcompile.model.supervision import SUPERVISOR_PORT
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -35,20 +35,15 @@ def check_spec(job: Job) -> list[Diagnostic]:
         facts = {"job": job.name, "field": "the annotation" if "annotations" in by else dotted(by)}
         problems.append(diagnose(codes.SUSPENDED, job.origin.locate(*by), **facts))
     for role in job.roles:
-        problems += _bounds(role)
-        problems += _reserved(job, role)
-        problems += _overwritten(job, role)
-        problems += _container(job, role)
-    problems += _unguarded(job)
+        problems += (problem for rule in ROLE_RULES for problem in rule(job, role))
+    problems += unguarded_commands(job)
     if any(may_launch(role.template.main_container) for role in job.roles):
         from etcompile.check.launch_rules import check_launch  # noqa: PLC0415 - few jobs need it
 
         # Checked with the initial workers: after a scale-in, a launcher runs on.
         problems += check_launch(job)
     for role in job.roles:
-        for place, problem, advice in _obstacles(role, job.run.in_place):
-            facts = {"job": job.name, "problem": problem, "advice": advice}
-            problems.append(diagnose(codes.NOT_IN_PLACE, place, **facts))
+        problems += obstacles_to_restarts_in_place(job, role)
     return problems
 
 
@@ -97,7 +92,7 @@ def check_name(name: str, origin: Origin) -> list[Diagnostic]:
     return [diagnose(codes.JOB_NAME, place, name=name, problem=problem)]
 
 
-def _bounds(role: Role) -> Iterator[Diagnostic]:
+def replicas_out_of_bounds(_: Job, role: Role) -> Iterator[Diagnostic]:
     if role.bounds is None:
         return
     others = role.bounds.others
@@ -116,7 +111,7 @@ def _bounds(role: Role) -> Iterator[Diagnostic]:
         yield diagnose(codes.REPLICAS_BELOW_MIN, written.locate(), **facts)
 
 
-def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
+def reserved_names(job: Job, role: Role) -> Iterator[Diagnostic]:
     spec, origin = role.template.spec, role.template.origin
     volumes = {volume.name for volume in role.additions.volumes} | set(_RESERVED_VOLUMES)
     paths = {mount.path for mount in role.additions.mounts}
@@ -143,7 +138,7 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
             yield diagnose(codes.RESERVED_NAME, place, where="mount path", name=path, what="path")
 
 
-def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
+def overwritten_fields(job: Job, role: Role) -> Iterator[Diagnostic]:
     origin = role.template.origin
     # Labels that replace a template's; None for a value per replica.
     numbered = (role.labels.index, role.labels.rank, role.labels.relaunch)
@@ -182,7 +177,7 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
             yield diagnose(codes.OVERWRITTEN, place, **facts)
 
 
-def _container(job: Job, role: Role) -> Iterator[Diagnostic]:
+def unsuitable_containers(job: Job, role: Role) -> Iterator[Diagnostic]:
     # A trainer that is not the first container, without an annotation (defect 42).
     if role.additions.run_once and not launch_program(role.template.main_container):
         for index, container in enumerate(role.template.spec["containers"]):
@@ -215,7 +210,15 @@ def _container(job: Job, role: Role) -> Iterator[Diagnostic]:
         )
 
 
-def _unguarded(job: Job) -> Iterator[Diagnostic]:
+ROLE_RULES: tuple[Callable[[Job, Role], Iterator[Diagnostic]], ...] = (
+    replicas_out_of_bounds,
+    reserved_names,
+    overwritten_fields,
+    unsuitable_containers,
+)
+
+
+def unguarded_commands(job: Job) -> Iterator[Diagnostic]:
     """Warn once of all roles with the image's command, before which nothing can be inserted."""
     in_place = job.run.in_place.roles if job.run.in_place else ()  # where it is an error
     unguarded: list[Role] = []
@@ -247,16 +250,18 @@ _SHARED = ("shareProcessNamespace", "hostPID")
 """Fields of a PodSpec with which a container's first process is not process 1."""
 
 
-def _obstacles(role: Role, in_place: InPlace | None) -> Iterator[tuple[Location, str, str]]:
-    """Yield what keeps the command of a role from running again in its container.
+def obstacles_to_restarts_in_place(job: Job, role: Role) -> Iterator[Diagnostic]:
+    """Report what keeps the command of a role from running again in its container.
 
     Most of these problems would not show before the first failure.
-
-    Yields:
-        The place of an obstacle, what it is, and what to do.
     """
-    if in_place is None or role.name not in in_place.roles:
+    if (in_place := job.run.in_place) is None or role.name not in in_place.roles:
         return
+
+    def obstacle(place: Location, problem: str, advice: str) -> Diagnostic:
+        facts = {"job": job.name, "problem": problem, "advice": advice}
+        return diagnose(codes.NOT_IN_PLACE, place, **facts)
+
     origin, main, port = role.template.origin, role.template.main_container, in_place.port
     if not main.get("command"):
         problem = (
@@ -264,22 +269,23 @@ def _obstacles(role: Role, in_place: InPlace | None) -> Iterator[tuple[Location,
             " be run again"
         )
         place = role.template.main_origin.locate()
-        yield place, problem, "write the command into the container's spec"
+        yield obstacle(place, problem, "write the command into the container's spec")
     for field in _SHARED:
         if role.template.spec.get(field):
             problem = (
                 f"with {field}: true its supervisor is not process 1 of {role.name}, and cannot"
                 " end all that its command started"
             )
-            yield origin.locate("spec", field), problem, f"remove {field}"
+            yield obstacle(origin.locate("spec", field), problem, f"remove {field}")
     if in_place.mode == "each" and role.recovery.permanent == "all":
         problem = f"restartPolicy Never of {role.name} says that its command is not run again"
         advice = f"write restartPolicy: OnFailure beside the template of {role.name}"
-        yield role.origin.locate("restartPolicy"), problem, advice
+        yield obstacle(role.origin.locate("restartPolicy"), problem, advice)
     for number, container in enumerate(role.template.spec["containers"]):
         for index, opened in enumerate(container.get("ports", ())):
             if opened["containerPort"] == port and opened.get("protocol") in (None, "TCP"):
                 where = ("spec", "containers", number, "ports", index, "containerPort")
                 problem = f"the supervisor of {role.name} listens on port {port}, and so does"
+                problem += f" container '{container['name']}'"
                 advice = f"write another port into the annotation {SUPERVISOR_PORT}"
-                yield origin.locate(*where), f"{problem} container '{container['name']}'", advice
+                yield obstacle(origin.locate(*where), problem, advice)
