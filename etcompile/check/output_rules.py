@@ -188,11 +188,31 @@ def check_others(
                 problems.append(diagnose(codes.NAME_CLASH, at, what=what, job=owner))
     problems += _generated_names([job for job, _ in compiled], others)
     for source in others:
-        problems += _other(source, allow_plain=allow_plain_secrets)
+        value, what = source.data, _what(source.data)
+        if (key := _path_of_key(value)) is not None:
+            problems.append(diagnose(codes.PRIVATE_KEY, source.locate(key), what=what))
+        elif value["kind"] == "Secret" and not allow_plain_secrets:
+            for field in ("data", "stringData"):
+                texts = value.get(field)
+                listed = texts.values() if isinstance(texts, dict) else [None]
+                # SOPS encrypts all texts of a field.
+                encrypted = all(
+                    isinstance(text, str) and text.startswith("ENC[") for text in listed
+                )
+                if texts and not (encrypted and isinstance(value.get("sops"), dict)):
+                    problems.append(
+                        diagnose(codes.PLAIN_SECRET, source.locate((field,), key=True), what=what)
+                    )
+                    break
+        for annotation in WAVE_ANNOTATIONS:
+            wave = value.get("metadata", {}).get("annotations", {}).get(annotation, "")
+            if isinstance(wave, str) and re.fullmatch("[0-9]{1,9}", wave) and int(wave) > WAVE_PODS:
+                place = source.locate(("metadata", "annotations", annotation))
+                problems.append(diagnose(codes.LATE_WAVE, place, what=what, wave=wave))
     for source in others:
         if isinstance(source.data.get("metadata"), dict):
-            place = partial(source.locate, ("metadata", "name"))
-            problems += _sizes(source.data, "", place, profiles)
+            locate = partial(source.locate, ("metadata", "name"))
+            problems += _sizes(source.data, "", locate, profiles)
     return problems
 
 
@@ -230,27 +250,6 @@ def _generated_names(jobs: Sequence[Job], others: Iterable[Source]) -> Iterator[
             if reference.kind == "ConfigMap" and key in owners:
                 facts = {"what": what, "name": reference.name, "job": owners[key]}
                 yield diagnose(codes.GENERATED_NAME, locate(), **facts)
-
-
-def _other(source: Source, *, allow_plain: bool) -> Iterator[Diagnostic]:
-    value = source.data
-    what = _what(value)
-    if (key := _path_of_key(value)) is not None:
-        yield diagnose(codes.PRIVATE_KEY, source.locate(key), what=what)
-    elif value["kind"] == "Secret" and not allow_plain:
-        for field in ("data", "stringData"):
-            texts = value.get(field)
-            listed = texts.values() if isinstance(texts, dict) else [None]
-            # SOPS encrypts all texts of a field.
-            encrypted = all(isinstance(text, str) and text.startswith("ENC[") for text in listed)
-            if texts and not (encrypted and isinstance(value.get("sops"), dict)):
-                yield diagnose(codes.PLAIN_SECRET, source.locate((field,), key=True), what=what)
-                break
-    for annotation in WAVE_ANNOTATIONS:
-        wave = value.get("metadata", {}).get("annotations", {}).get(annotation, "")
-        if isinstance(wave, str) and re.fullmatch("[0-9]{1,9}", wave) and int(wave) > WAVE_PODS:
-            place = source.locate(("metadata", "annotations", annotation))
-            yield diagnose(codes.LATE_WAVE, place, what=what, wave=wave)
 
 
 # Several jobs ---------------------------------------------------------------------------------
@@ -310,9 +309,8 @@ def check_autoscalers(others: Sequence[Source], jobs: Sequence[Job]) -> list[Dia
     return problems
 
 
-def _host_form(job: str) -> str:
-    name = re.escape(job)
-    return rf"(?<![\w.-])({name}-[a-z0-9-]{{1,63}})\.({name}(?:-[a-z0-9-]{{0,63}})?)(?![\w-])"
+_HOST = r"(?<![\w.-])({job}-[a-z0-9-]{{1,63}})\.({job}(?:-[a-z0-9-]{{0,63}})?)(?![\w-])"
+"""The host name of a Pod of a job, and its Service."""
 
 
 def check_host_names(
@@ -324,12 +322,13 @@ def check_host_names(
     """
     existing = {_name_of(source.data) for source in others if source.data.get("kind") == "Service"}
     for job, objects in compiled:
+        host = _HOST.format(job=re.escape(job.name))
         mentions = [
             (role, path, match)
             for role in job.roles
             for path, text in texts_in(role.template.spec)
             if job.name in text
-            for match in re.finditer(_host_form(job.name), text)
+            for match in re.finditer(host, text)
         ]
         if not mentions:
             continue

@@ -93,7 +93,9 @@ BUILT = {
         Pattern(form, 0, "fullmatch") for form, _ in requests._DEVICES
     ],
     ("k8s.validation.engine", "_places"): of_rules,
-    ("check.output_rules", "check_host_names"): lambda: [Pattern(output_rules._host_form("job"))],
+    ("check.output_rules", "check_host_names"): lambda: [
+        Pattern(output_rules._HOST.format(job="job"))
+    ],
     # All patterns that modules pass on are seen there.
     ("frontends.annotations", "matching"): list,
     # No text of others: the names of a job and of files, globs, the package's own list of kinds.
