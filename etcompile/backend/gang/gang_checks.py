@@ -7,7 +7,7 @@ and emits a Warning event (reference/training-operator.md 2.5, reference/mpi-ope
 here a diagnostic takes its place.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.gang.group import Group, place_of, pod_specs
@@ -61,11 +61,22 @@ def unused_without_scheduler(job: Job) -> list[Diagnostic]:
 
 
 def check(group: Group, scheduler: Scheduler) -> list[Diagnostic]:
-    problems = []
+    rules = OF_JOB if group.job.run.suspended else (*OF_JOB, *OF_PODS)
+    problems = [problem for rule in rules for problem in rule(group, scheduler)]
+    return problems if group.job.run.suspended else [*problems, *scheduler.problems(group)]
+
+
+# What the job says of its gang -------------------------------------------------------------------
+
+
+def unused_fields(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     for field, origin in group.intent.origins.items():
         if reason := scheduler.unused.get(field):
             facts = {"field": _TITLES[field], "scheduler": scheduler.title, "reason": reason}
-            problems.append(diagnose(codes.GANG_FIELD, origin.locate(), **facts))
+            yield diagnose(codes.GANG_FIELD, origin.locate(), **facts)
+
+
+def malformed_names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     form, words = scheduler.queue_form
     intent = group.intent
     domain, of_class = "a DNS subdomain", "priority_class"
@@ -82,31 +93,23 @@ def check(group: Group, scheduler: Scheduler) -> list[Diagnostic]:
             place = _place(group, setting)
             if what == "queue" and group.claims:
                 place = group.claims[0].origin.locate()
-            problems.append(diagnose(codes.GANG_NAME, place, **facts, scheduler=scheduler.title))
-    # Warn of each place that names another queue than the effective one.
+            yield diagnose(codes.GANG_NAME, place, **facts, scheduler=scheduler.title)
+
+
+def ignored_queues(group: Group, _scheduler: Scheduler) -> Iterator[Diagnostic]:
+    """Warn of each place that names another queue than the effective one."""
     for claim in group.claims[1:]:
         first = group.claims[0]
         if claim.queue != first.queue:
             facts = {"where": claim.where, "queue": claim.queue}
             facts |= {"used": first.queue, "by": first.where}
-            problems.append(diagnose(codes.GANG_QUEUES, claim.origin.locate(), **facts))
-    if group.job.run.suspended:
-        return problems
-    return [
-        *problems,
-        *_size(group, scheduler),
-        *_schedulers(group, scheduler),
-        *_priorities(group, scheduler),
-        *_replaced(group, scheduler),
-        *_modest(group),
-        *(_unlike(group) if scheduler.uniform_roles else ()),
-        *(() if scheduler.starts_early else _torn(group)),
-        *(() if scheduler.roles else _overtaken(group, scheduler)),
-        *scheduler.problems(group),
-    ]
+            yield diagnose(codes.GANG_QUEUES, claim.origin.locate(), **facts)
 
 
-def _size(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
+# The Pods of the gang ----------------------------------------------------------------------------
+
+
+def impossible_size(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     place = _place(group, "minimum")
     present = sum(1 for _ in pod_specs(group.objects))
     leading = sum(len(share.role.members) for share in group.shares if share.first)
@@ -133,7 +136,7 @@ def _size(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
         yield diagnose(codes.GANG_SIZE, place, problem=facts[0], advice=facts[1])
 
 
-def _replaced(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
+def replaced_marks(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     reported: set[str] = set()
     for pod, _ in pod_specs(group.objects):
         name = pod["metadata"]["labels"][ROLE_LABEL]
@@ -156,7 +159,7 @@ def _replaced(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
                     yield diagnose(codes.GANG_MARKS_REPLACED, at, **facts, wanted=after)
 
 
-def _modest(group: Group) -> Iterator[Diagnostic]:
+def missing_requests(group: Group, _scheduler: Scheduler) -> Iterator[Diagnostic]:
     silent: dict[str, list[str]] = {}
     for share in group.shares:
         for _, container in containers_of(share.spec):
@@ -174,7 +177,9 @@ def _modest(group: Group) -> Iterator[Diagnostic]:
         )
 
 
-def _unlike(group: Group) -> Iterator[Diagnostic]:
+def unequal_pods(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
+    if not scheduler.uniform_roles:
+        return
     shapes: dict[str, tuple[Any, Any]] = {}
     reported: set[str] = set()
     for pod, spec in pod_specs(group.objects):
@@ -194,8 +199,10 @@ def _unlike(group: Group) -> Iterator[Diagnostic]:
             yield diagnose(codes.GANG_SHAPES, place, role=role, pod=name)
 
 
-def _torn(group: Group) -> Iterator[Diagnostic]:
+def pods_in_several_waves(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     """Report Pods that are created only after others run, which in turn wait for them."""
+    if scheduler.starts_early:
+        return
     waves: dict[int, str] = {}
     for value in group.objects:
         if value["kind"] in ("Pod", "Job"):
@@ -209,8 +216,10 @@ def _torn(group: Group) -> Iterator[Diagnostic]:
         yield diagnose(codes.GANG_WAVES, _place(group, None), objects=which)
 
 
-def _overtaken(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
+def leader_beyond_minimum(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     """Report a leading Pod that is beyond the minimum if Pods count in the order of their names."""
+    if scheduler.roles:
+        return
     named = []
     for value in group.objects:
         for pod, _ in pod_specs([value]):
@@ -232,7 +241,7 @@ def _place(group: Group, field: str | None) -> Location:
 # One scheduler and one priority ------------------------------------------------------------------
 
 
-def _schedulers(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
+def other_schedulers(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     wanted = group.settings.gang_scheduler or scheduler.scheduler_name
     values = _values(group, "schedulerName", _DEFAULT)
     for share in group.shares:
@@ -266,7 +275,7 @@ def _schedulers(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
         yield diagnose(codes.GANG_OTHER_SCHEDULER, place, **facts, advice=advice)
 
 
-def _priorities(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
+def different_priorities(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     """Report different PriorityClasses in one gang; an error only if they block it for ever.
 
     Volcano and coscheduling order the Pods inside a group by their own priority, and the
@@ -315,3 +324,19 @@ def _place_of_value(group: Group, field: str, value: str, roles: Sequence[str]) 
     if templates:
         return templates[0].origin.locate()
     return group.job.origin.locate("metadata", "name")
+
+
+Rule = Callable[[Group, Scheduler], Iterator[Diagnostic]]
+
+OF_JOB: tuple[Rule, ...] = (unused_fields, malformed_names, ignored_queues)
+OF_PODS: tuple[Rule, ...] = (
+    impossible_size,
+    other_schedulers,
+    different_priorities,
+    replaced_marks,
+    missing_requests,
+    unequal_pods,
+    pods_in_several_waves,
+    leader_beyond_minimum,
+)
+"""Rules for a gang whose Pods exist, which those of a suspended job do not."""
