@@ -140,11 +140,12 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
         deadline = max(role.recovery.deadline, 1)
         spec["activeDeadlineSeconds"] = min(deadline, spec.get("activeDeadlineSeconds", deadline))
     spec["containers"] = [
-        main if container["name"] == role.template.main else _with_last_lines(container)
+        main if container["name"] == role.template.main else {**_LAST_LINES, **container}
         for container in spec["containers"]
     ]
     before, gates = _init_containers(job, role, settings)
-    inits = [*before, *map(_with_last_lines, spec.get("initContainers", ())), *gates]
+    theirs = [{**_LAST_LINES, **container} for container in spec.get("initContainers", ())]
+    inits = [*before, *theirs, *gates]
     volumes = [*spec.get("volumes", ()), *_volumes(job, role)]
     if ssh and pod_fields.lacks_user(role):
         mount, command = _mount(Mount(USERS, USERS_PATH)), pod_fields.passwd_script(ssh)
@@ -180,14 +181,9 @@ def credentials(job: Job, role: Role) -> SshCredentials | None:
 
 _UNBUFFERED = {"name": "PYTHONUNBUFFERED", "value": "1"}
 """Python writes a buffered stdout after the traceback that ends it, or never if it is killed."""
-_LAST_LINES = "FallbackToLogsOnError"
+_LAST_LINES = {"terminationMessagePolicy": "FallbackToLogsOnError"}
 """A container that fails leaves its last lines in the Pod's status. Reading them needs no right to
 logs, and the watcher records them when the Pod goes (`etcompile.causes`)."""
-
-
-def _with_last_lines(container: Mapping[str, Any]) -> dict[str, Any]:
-    policy = container.get("terminationMessagePolicy", _LAST_LINES)
-    return {**container, "terminationMessagePolicy": policy}
 
 
 # The main container ---------------------------------------------------------------------------
@@ -207,7 +203,7 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
     if role.additions.main_ports:
         ours = [port_entry(port, "containerPort") for port in role.additions.main_ports]
         main["ports"] = [*main.get("ports", ()), *ours]
-    mounts += [_read_only(mount) for mount in _protocol_mounts(job, role)]
+    mounts += [_mount(mount, readOnly=True) for mount in _protocol_mounts(job, role)]
     if (in_place := job.run.in_place) and is_supervised(job, role):
         port = in_place.port
         main["ports"] = [*main.get("ports", ()), {"name": "supervisor", "containerPort": port}]
@@ -229,8 +225,7 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
             main.setdefault("readinessProbe", listens)
     elif before := job_config.wrapped(job, role):
         main["command"] = [*before, *main["command"]]
-    main.setdefault("terminationMessagePolicy", _LAST_LINES)
-    return main
+    return {**_LAST_LINES, **main}
 
 
 def _containers(
@@ -323,7 +318,7 @@ def _init_containers(
         mounts: list[dict[str, Any]] = [
             {"name": _ssh_volume(role, ssh), "mountPath": SSH_PATH, "readOnly": True},
             {"name": _HOME, "mountPath": ssh.mount_path},
-            _read_only(scripts),
+            _mount(scripts, readOnly=True),
         ]
         command = ["sh", f"{SCRIPTS_PATH}/{job_config.SSH_KEYS}"]
         before.append(_init(role, "copy-ssh-keys", command, mounts, _SMALL))
@@ -332,7 +327,8 @@ def _init_containers(
         return before, []
     hosts = [Mount(HOSTS, HOSTS_PATH)] if job_config.enough_hosts(job, role, settings) else []
     protocol = (scripts, *hosts, Mount(STATUS, STATUS_PATH))
-    mounts = [*map(_mount, gate.mounts), *map(_read_only, protocol)]
+    mounts = [_mount(mount) for mount in gate.mounts]
+    mounts += [_mount(mount, readOnly=True) for mount in protocol]
     command = ["sh", f"{SCRIPTS_PATH}/{job_config.gate_script(job, role)}"]
     return before, [_init(role, gate.name, command, mounts, _PROBES, requests=_SMALL)]
 
@@ -360,7 +356,7 @@ def _init(
         "imagePullPolicy": pull,
         "command": command,
         "resources": {"limits": dict(limits), "requests": dict(requests or limits)},
-        "terminationMessagePolicy": _LAST_LINES,
+        **_LAST_LINES,
         "volumeMounts": mounts,
     }
     if "securityContext" in main:
@@ -468,9 +464,5 @@ def _ssh_volume(role: Role, ssh: SshCredentials) -> str:
     return SSH if "." in ssh.secret or len(ssh.secret) > 63 or ssh.secret in names else ssh.secret
 
 
-def _mount(mount: Mount) -> dict[str, Any]:
-    return {"name": mount.volume, "mountPath": mount.path}
-
-
-def _read_only(mount: Mount) -> dict[str, Any]:
-    return {**_mount(mount), "readOnly": True}
+def _mount(mount: Mount, **fields: Any) -> dict[str, Any]:
+    return {"name": mount.volume, "mountPath": mount.path, **fields}
