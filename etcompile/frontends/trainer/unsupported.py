@@ -4,7 +4,7 @@ So the merge can rely on Jobs that fit together. A field that is refused here is
 schemas, so that the pages say so too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
@@ -96,13 +96,7 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
             for path, why, advice in table
             if value_at(source.data, path) is not None
         ),
-        *_of_runtime(training),
-        *_claims(training),
-        *_coordinator(training),
-        *_injection(training),
-        *_initializers(training),
-        *_success(training),
-        *_frameworks(training),
+        *(refusal for rule in RULES for refusal in rule(training)),
     ]
 
 
@@ -190,7 +184,7 @@ def _idle_fields(training: Training) -> Iterator[Diagnostic]:
 # Refused fields -----------------------------------------------------------------------------------
 
 
-def _of_runtime(training: Training) -> Iterator[Diagnostic]:
+def runtime_fields(training: Training) -> Iterator[Diagnostic]:
     runtime, name = training.runtime, training.runtime_name
     job_set, jobs = training.job_set, training.jobs
     if not is_subdomain(name):
@@ -217,9 +211,9 @@ def _of_runtime(training: Training) -> Iterator[Diagnostic]:
     path: ValuePath = (*JOB_SET, "successPolicy", "targetReplicatedJobs")
     targets = job_set.get("successPolicy", {}).get("targetReplicatedJobs", ())
     references = [(path, target, "successPolicy.targetReplicatedJobs") for target in targets]
-    if (coordinator := job_set.get("coordinator")) is not None:
+    if (stated := job_set.get("coordinator")) is not None:
         path = (*JOB_SET, "coordinator", "replicatedJob")
-        references.append((path, coordinator["replicatedJob"], "coordinator"))
+        references.append((path, stated["replicatedJob"], "coordinator"))
     for number, target in enumerate(training.injections):
         path, name = (*_INJECTION, number, "jobName"), target["jobName"]
         references.append((path, name, f"envInjection of '{name}'"))
@@ -276,7 +270,7 @@ def _of_runtime(training: Training) -> Iterator[Diagnostic]:
             yield not_compiled(origin.locate(key=True), "dependsOn", why, advice)
 
 
-def _claims(training: Training) -> Iterator[Diagnostic]:
+def claim_templates(training: Training) -> Iterator[Diagnostic]:
     """Check templates of claims as JobSet's webhook does (reference 7.3)."""
     runtime, pods = training.runtime, [value_at(job, POD) for job in training.jobs]
     mounted = {name for pod in pods for name in mounted_volumes(pod)}
@@ -305,18 +299,18 @@ def _claims(training: Training) -> Iterator[Diagnostic]:
                 yield not_compiled(place, f"volume '{volume['name']}'", why, "rename one of them")
 
 
-def _coordinator(training: Training) -> Iterator[Diagnostic]:
+def coordinator(training: Training) -> Iterator[Diagnostic]:
     """Check that the coordinator exists, and that a label can hold its name."""
     origin, host = training.runtime.at(*JOB_SET, "coordinator"), training.coordinator or ""
-    coordinator = training.job_set.get("coordinator") or {}
-    name = coordinator.get("replicatedJob")
+    stated = training.job_set.get("coordinator") or {}
+    name = stated.get("replicatedJob")
     for replicated, (pods, _) in zip(training.jobs, training.counts, strict=True):
         if replicated["name"] != name:
             continue
-        if (coordinator.get("jobIndex") or 0) >= (replicated.get("replicas") or 1):
+        if (stated.get("jobIndex") or 0) >= (replicated.get("replicas") or 1):
             place = origin.locate("jobIndex")
             yield not_compiled(place, "coordinator", f"'{name}' has not so many Jobs", "")
-        if (coordinator.get("podIndex") or 0) >= pods:
+        if (stated.get("podIndex") or 0) >= pods:
             place, why = origin.locate("podIndex"), f"'{name}' has {pods} Pods"
             yield not_compiled(place, "coordinator", f"{why}, counted from 0", "name one of them")
         elif len(host) > _LONGEST:
@@ -324,7 +318,7 @@ def _coordinator(training: Training) -> Iterator[Diagnostic]:
             yield not_compiled(origin.locate(key=True), "coordinator", why, "use shorter names")
 
 
-def _injection(training: Training) -> Iterator[Diagnostic]:
+def injected_variables(training: Training) -> Iterator[Diagnostic]:
     """Report missing containers in `envInjection` (reference 5.1)."""
     for number, target in enumerate(training.injections):
         replicated = training.replicated_job(name := target["jobName"])
@@ -339,7 +333,7 @@ def _injection(training: Training) -> Iterator[Diagnostic]:
                 yield not_compiled(place, where, why, "name one of these")
 
 
-def _initializers(training: Training) -> Iterator[Diagnostic]:
+def initializers(training: Training) -> Iterator[Diagnostic]:
     used = {
         volume
         for replicated in training.jobs
@@ -377,7 +371,7 @@ def _shared_volumes(training: Training, replicated: Mapping[str, Any]) -> Iterat
     return (shared[name] for name in mounted_volumes(pod) if name in shared)
 
 
-def _success(training: Training) -> Iterator[Diagnostic]:
+def success_policy(training: Training) -> Iterator[Diagnostic]:
     """Report a run that ends with any of several Jobs, some of which have several Pods."""
     policy = training.job_set.get("successPolicy", {})
     if policy.get("operator") != "Any":
@@ -398,7 +392,7 @@ def _success(training: Training) -> Iterator[Diagnostic]:
             yield not_compiled(place, "successPolicy.operator Any", why, advice)
 
 
-def _frameworks(training: Training) -> Iterator[Diagnostic]:
+def framework_settings(training: Training) -> Iterator[Diagnostic]:
     origin, mpi = Origin(training.source, ("spec", "trainer")), training.mpi
     processes = training.stated.get("numProcPerNode")
     if mpi is not None and isinstance(processes, str):
@@ -427,3 +421,14 @@ def _frameworks(training: Training) -> Iterator[Diagnostic]:
                 advice = "write the whole command to decide yourself"
                 where = f"{field} of tune run"
                 yield not_compiled(origin.locate(field), where, why, advice)
+
+
+RULES: tuple[Callable[[Training], Iterator[Diagnostic]], ...] = (
+    runtime_fields,
+    claim_templates,
+    coordinator,
+    injected_variables,
+    initializers,
+    success_policy,
+    framework_settings,
+)
