@@ -60,26 +60,21 @@ _NO_JOBS = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition"})
 """Kinds in which the text of a job is data for an unknown program."""
 
 
-def jobs_inside(data: Any) -> Iterator[tuple[ValuePath, str]]:
+def jobs_inside(data: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
     """Yield the path and kind of jobs inside another object, such as a workflow."""
-    if data.get("kind") not in _NO_JOBS:
-        for key, value in data.items():
-            yield from _jobs_in(value, (key,))
-
-
-def _jobs_in(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, str]]:
-    names: list[str] = []
-    if isinstance(value, str) and "spec" in value and any(group in value for group in _GROUPS):
-        names = [
-            name for name in _KIND.findall(value) if any(k.pod_templates for k in _named(name))
-        ]
-    elif isinstance(value, dict) and "spec" in value:
-        kind = find(str(value.get("apiVersion")), str(value.get("kind")))
-        names = [kind.name] if kind and kind.pod_templates else []
-    yield from ((path, name) for name in dict.fromkeys(names))
-    if not names and isinstance(value, dict | list):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _jobs_in(inner, (*path, key))
+    if not path and data.get("kind") in _NO_JOBS:
+        return
+    for key, value in enumerate(data) if isinstance(data, list) else data.items():
+        names: list[str] = []
+        if isinstance(value, str) and "spec" in value and any(group in value for group in _GROUPS):
+            named = _KIND.findall(value)
+            names = [name for name in named if any(k.pod_templates for k in _named(name))]
+        elif isinstance(value, dict) and "spec" in value:
+            kind = find(str(value.get("apiVersion")), str(value.get("kind")))
+            names = [kind.name] if kind and kind.pod_templates else []
+        yield from (((*path, key), name) for name in dict.fromkeys(names))
+        if not names and isinstance(value, dict | list):
+            yield from jobs_inside(value, (*path, key))
 
 
 def is_known(name: str) -> bool:

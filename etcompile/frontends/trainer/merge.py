@@ -38,6 +38,7 @@ _INDEX_VARIABLE = {
 }
 _REFERENCE: ValuePath = ("spec", "runtimeRef")
 """The place of what follows from the policy of the runtime."""
+_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -232,33 +233,25 @@ def _with_claims(jobs: list[Traced], training: Training) -> list[Traced]:
             for user in of_users
         }
         names = [user["name"] for user in of_users]
-        together = names if is_single and len(users) > 1 and pods == {1} else None
+        is_together = is_single and len(users) > 1 and pods == {1}
+        term = {
+            "labelSelector": {
+                "matchExpressions": [{"key": _REPLICATED_JOB, "operator": "In", "values": names}],
+                "matchLabels": {"jobset.sigs.k8s.io/jobset-name": training.name},
+            },
+            "topologyKey": "kubernetes.io/hostname",
+        }
         for place in users:
-            change = partial(_with_volume, volume=volume, together=together, job=training.name)
-            jobs[place] = jobs[place].changed(POD, change)
+            pod = jobs[place].at(POD)
+            assert pod is not None  # noqa: S101 - the schema requires it
+            volumes = _part(pod, "volumes", [])
+            others = [other for other in volumes.items() if other.value["name"] != name]
+            added = Traced(volume, volumes.source, volumes.path)
+            changes: dict[Step, Traced] = {"volumes": volumes.with_items([*others, added])}
+            affinity = _part(pod, "affinity", {})
+            near = _part(affinity, "podAffinity", {})
+            if is_together and term not in near.value.get(_REQUIRED, ()):
+                near = _appended(near, _REQUIRED, term)
+                changes["affinity"] = affinity.with_changes({"podAffinity": near})
+            jobs[place] = jobs[place].changed(POD, partial(Traced.with_changes, parts=changes))
     return jobs
-
-
-def _with_volume(
-    pod: Traced, volume: Mapping[str, Any], together: list[str] | None, job: str
-) -> Traced:
-    volumes = _part(pod, "volumes", [])
-    others = [other for other in volumes.items() if other.value["name"] != volume["name"]]
-    added = Traced(volume, volumes.source, volumes.path)
-    pod = pod.with_changes({"volumes": volumes.with_items([*others, added])})
-    if together is None:
-        return pod
-    key = "jobset.sigs.k8s.io/replicatedjob-name"
-    term = {
-        "labelSelector": {
-            "matchExpressions": [{"key": key, "operator": "In", "values": together}],
-            "matchLabels": {"jobset.sigs.k8s.io/jobset-name": job},
-        },
-        "topologyKey": "kubernetes.io/hostname",
-    }
-    affinity = _part(pod, "affinity", {})
-    near = _part(affinity, "podAffinity", {})
-    if term in near.value.get(_REQUIRED, ()):
-        return pod
-    affinity = affinity.with_changes({"podAffinity": _appended(near, _REQUIRED, term)})
-    return pod.with_changes({"affinity": affinity})
