@@ -5,7 +5,7 @@ and rules report a bad one there. As in kustomize, every entry of a list named `
 `initContainers` is a container, so that image changes need no knowledge of kinds.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -93,17 +93,22 @@ def failed(label: str, error: PatchError) -> Diagnostic:
 
 
 def _edited(value: Traced, edit: Edit, at: ValuePath) -> Traced | None:
+    lists: tuple[str, ...] = ("containers",)  # resources of init containers stay
+    change = _with_resources
     match edit.change:
         case "namespace":
             return _placed(value, edit.value)
-        case "image":
-            return _in_containers(value, at, CONTAINERS, lambda part: _with_image(part, edit.value))
-        case "resources":  # not of init containers
-            lists = ("containers",)
-            return _in_containers(value, at, lists, lambda part: _with_resources(part, edit.value))
         case "patch":
             kind = str(value.value.get("kind"))
             return value.changed(at, lambda part: patched(part, edit.value, kind, at))
+        case "image":
+            lists, change = CONTAINERS, _with_image
+    part, entry = value.at(at), edit.value
+    containers = (place for place, _ in _containers(part.value if part else None, at, lists))
+    places = [place for place in containers if (old := value.at(place)) and change(old, entry)]
+    for place in places:
+        value = value.changed(place, lambda container: change(container, entry) or container)
+    return value if places else None
 
 
 def _selected(
@@ -208,17 +213,6 @@ def _with_resources(container: Traced, entry: Traced) -> Traced | None:
     if fields:
         parts["resources"] = resources.with_fields(fields)
     return container.with_fields(parts)
-
-
-def _in_containers(
-    value: Traced, at: ValuePath, lists: tuple[str, ...], change: Callable[[Traced], Traced | None]
-) -> Traced | None:
-    part = value.at(at)
-    containers = (place for place, _ in _containers(part.value if part else None, at, lists))
-    places = [place for place in containers if (container := value.at(place)) and change(container)]
-    for place in places:
-        value = value.changed(place, lambda container: change(container) or container)
-    return value if places else None
 
 
 def _containers(
