@@ -24,7 +24,6 @@ class Answer(Struct, frozen=True):
 
     verdict: Verdict
     reasons: tuple[str, ...] = ()  # sentences without a full stop, the most important first
-    likely: bool = False  # the scheduler places all Pods if it scores nodes as it does by default
     would_end: Mapping[int, Mapping[str, str]] = {}  # by priority, what must end for the job to fit
     preempts: bool = False  # the scheduler ends that by itself
     fewer: Mapping[str, int] = {}  # Pods of elastic roles that fit now, if not all do
@@ -74,7 +73,7 @@ def fit(
     placed = now.simulate()
     if now.counts in (placed, now.simulate(packed=True)):
         verdict = "unknown" if unknown else "depends"
-        return Answer(verdict, (*unknown, _DEPENDS), likely=placed == now.counts)
+        return Answer(verdict, (*unknown, _DEPENDS))
     reasons = tuple(
         f"{n} of {role.number} {role.title} Pods find a node: {_refusals(now, at)}"
         for at, (role, n) in enumerate(zip(roles, placed, strict=True))

@@ -196,30 +196,33 @@ class Packing:
     @property
     def is_certain(self) -> bool:
         """Return whether provably no order of placing them leaves a Pod pending."""
-        return all(map(self._is_certain, range(len(self.roles))))
-
-    def _is_certain(self, role: int) -> bool:
-        count, rules = self.counts[role], self.rules[role]
-        if not rules:
-            return self._least(role, self.cells.items()) >= count
-        rule, counted = rules[0]
-        if len(rules) > 1 or counted != {role}:
-            return False
-        is_host = rule.key == HOSTNAME
-        grouped: dict[Any, list[tuple[Cell, int]]] = defaultdict(list)
-        for cell, number in self.cells.items():
-            name = self.domain(role, 0, cell)
-            # If none of them can go there, no others follow.
-            if name is not None and (rule.kind == "spread" or self.capacity(role, cell)):
-                grouped[cell if is_host else name].append((cell, 1 if is_host else number))
-        rooms = [self._least(role, cells) for cells in grouped.values()]
-        least = min(rooms, default=0)
-        if rule.kind == "together":  # they follow the first of them wherever it goes
-            return least >= count
-        sizes = [self.cells[at] if is_host else 1 for at in grouped]
-        # If no more can go anywhere, the domain with the fewest is full.
-        most = sum(min(r, least + rule.most) * size for r, size in zip(rooms, sizes, strict=True))
-        return most >= count
+        for role, (count, rules) in enumerate(zip(self.counts, self.rules, strict=True)):
+            if not rules:
+                if self._least(role, self.cells.items()) < count:
+                    return False
+                continue
+            rule, counted = rules[0]
+            if len(rules) > 1 or counted != {role}:
+                return False
+            is_host = rule.key == HOSTNAME
+            grouped: dict[Any, list[tuple[Cell, int]]] = defaultdict(list)
+            for cell, number in self.cells.items():
+                name = self.domain(role, 0, cell)
+                # If none of them can go there, no others follow.
+                if name is not None and (rule.kind == "spread" or self.capacity(role, cell)):
+                    grouped[cell if is_host else name].append((cell, 1 if is_host else number))
+            rooms = [self._least(role, cells) for cells in grouped.values()]
+            least = min(rooms, default=0)
+            if rule.kind == "together":  # they follow the first of them wherever it goes
+                most = least
+            else:
+                sizes = [self.cells[at] if is_host else 1 for at in grouped]
+                # If no more can go anywhere, the domain with the fewest is full.
+                limits = (min(room, least + rule.most) for room in rooms)
+                most = sum(limit * size for limit, size in zip(limits, sizes, strict=True))
+            if most < count:
+                return False
+        return True
 
     def _least(self, role: int, cells: Iterable[tuple[Cell, int]]) -> int:
         """Return a lower bound of the Pods of a role that fit, wherever other roles' Pods are.
