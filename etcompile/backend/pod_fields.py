@@ -58,20 +58,20 @@ def merged_variables(theirs: Variables, ours: Variables) -> list[Mapping[str, An
     if not overridden:
         return [*theirs, *ours]
     merged: list[Mapping[str, Any]] = []
-    references = {name for env in theirs for name in _referred(env) if name != env["name"]}
+    references = {name for env in theirs for name in _referenced_names(env) if name != env["name"]}
     texts: dict[str, str] = {}
     names = {env["name"] for env in theirs}
     # Entries that this entry cannot refer to, but later references to it might.
     later = names - overridden
     for env in theirs:
         name, rewritten = env["name"], env
-        if not texts.keys().isdisjoint(_referred(env)):
+        if not texts.keys().isdisjoint(_referenced_names(env)):
             value = _SYNTAX.sub(lambda match: texts.get(match[1], match[0]), env["value"])
             rewritten = {**env, "value": value}
         later.discard(name)
         if name not in overridden:
             merged.append(rewritten)
-        elif name in references and ("valueFrom" in env or later & {*_referred(env)}):
+        elif name in references and ("valueFrom" in env or later & {*_referenced_names(env)}):
             renamed = f"{_RENAMED}{name}"
             while renamed in names:
                 renamed += "_"
@@ -84,7 +84,7 @@ def merged_variables(theirs: Variables, ours: Variables) -> list[Mapping[str, An
     return [*merged, *ours]
 
 
-def _referred(env: Mapping[str, Any]) -> Iterator[str]:
+def _referenced_names(env: Mapping[str, Any]) -> Iterator[str]:
     value = env.get("value")
     if isinstance(value, str) and "$(" in value:
         yield from (match[1] for match in _SYNTAX.finditer(value) if match[1] is not None)
@@ -162,13 +162,13 @@ def with_preflight(job: Job, objects: Sequence[Object]) -> tuple[Object, ...]:
     result = []
     for value in objects:
         if value["kind"] == "Job":
-            template = _checked(job, value["spec"]["template"])
+            template = _pod_with_preflight(job, value["spec"]["template"])
             value = {**value, "spec": {**value["spec"], "template": template}}  # noqa: PLW2901
-        result.append(_checked(job, value) if value["kind"] == "Pod" else value)
+        result.append(_pod_with_preflight(job, value) if value["kind"] == "Pod" else value)
     return tuple(result)
 
 
-def _checked(job: Job, pod: Object) -> Object:
+def _pod_with_preflight(job: Job, pod: Object) -> Object:
     role = job.role((pod["metadata"].get("labels") or {}).get(ROLE_LABEL, ""))
     if job.preflight is None or role is None or role.name not in job.preflight.roles:
         return pod

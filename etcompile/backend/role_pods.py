@@ -93,7 +93,7 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
             if not containers or not same:
                 containers = _containers(role, spec["containers"], member, suffix)
             stamped = {**stamped, "containers": containers}
-        stamped = _sized(role, stamped, member)
+        stamped = _with_size_and_priority(role, stamped, member)
         noted = annotations
         if role.labels.annotated and role.labels.index in indexes:
             noted = {**annotations, role.labels.index: indexes[role.labels.index]}
@@ -266,7 +266,7 @@ def _variable(name: str, value: str) -> dict[str, Any]:
     return {"name": name, "value": value}
 
 
-def _sized(role: Role, spec: dict[str, Any], member: Member) -> dict[str, Any]:
+def _with_size_and_priority(role: Role, spec: dict[str, Any], member: Member) -> dict[str, Any]:
     if member.resources:
         sized = []
         for container in spec["containers"]:

@@ -60,10 +60,10 @@ def fit(
         return {r.title: n for r, n in pairs if least[r.title] <= n < r.number}
 
     empty = Packing(snapshot, roles, lambda use: use.priority == STAYS, healthy=True)
-    if reasons := tuple(_why_never(empty)):
+    if reasons := tuple(_reasons_for_never(empty)):
         return Answer("never", reasons, fewer=fewer(with_others(_LOWEST).simulate()))
     if are_new:
-        roles, verdict, reasons = _by_quota(snapshot, pods, roles, jobs)
+        roles, verdict, reasons = _quota_verdict(snapshot, pods, roles, jobs)
         if verdict and verdict != "unknown":
             return Answer(verdict, reasons)
         unknown |= dict.fromkeys(reasons)
@@ -95,7 +95,7 @@ def fit(
     return structs.replace(answer, reasons=(*reasons, *known))
 
 
-def _by_quota(
+def _quota_verdict(
     snapshot: Snapshot, pods: Sequence[Object], roles: Sequence[Role], jobs: Collection[str]
 ) -> tuple[Sequence[Role], Verdict | Literal[""], tuple[str, ...]]:
     if shortages := sorted(quota_shortages(snapshot, pods, jobs)):  # over-quota comes first
@@ -114,7 +114,7 @@ def _by_quota(
     return roles, verdict, (reason,) if reason else ()
 
 
-def _why_never(empty: Packing) -> Iterator[str]:
+def _reasons_for_never(empty: Packing) -> Iterator[str]:
     frees = [cell.free for cell in empty.cells]
     largest = dict(zip(empty.resources, map(max, zip(*frees, strict=True)), strict=False))
     for index, (needs, title, count) in enumerate(empty.roles):

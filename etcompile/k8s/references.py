@@ -62,7 +62,7 @@ def references(value: Mapping[str, Any]) -> tuple[Reference, ...]:
     kind = value.get("kind")
     named: list[Reference] = []
     if kind in _TEMPLATES:
-        named += _of_pod(mapping_at(value, _TEMPLATES[kind]))
+        named += _pod_references(mapping_at(value, _TEMPLATES[kind]))
     elif kind in ("RoleBinding", "ClusterRoleBinding"):
         role = mapping_at(value, ("roleRef",))
         named.append(Reference("grants", _text(role, "kind"), _text(role, "name"), RBAC))
@@ -97,7 +97,7 @@ def controlled_secret(value: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _of_pod(spec: Mapping[str, Any]) -> Iterator[Reference]:
+def _pod_references(spec: Mapping[str, Any]) -> Iterator[Reference]:
     account = _text(spec, "serviceAccountName") or _text(spec, "serviceAccount")
     yield Reference("runs as", "ServiceAccount", account)
     sources: list[tuple[str, Mapping[str, Any]]] = []

@@ -104,22 +104,22 @@ def _merged_list(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePat
                 entry,
                 f"add the {key} of the item that you mean",
             )
-        place = next((n for n, item in enumerate(items) if _is(item, key, named)), None)
+        place = next((n for n, item in enumerate(items) if _has_key(item, key, named)), None)
         old = items[place] if place is not None else None
         new = _merged(old, entry, merge, (*at, 0))
         if place is None:
-            where = len(items) if at[-1:] != ("env",) else _before(items, key, patches, entry)
+            where = len(items) if at[-1:] != ("env",) else _env_place(items, key, patches, entry)
             items[where:where] = [new] if new else []
         else:
             items[place : place + 1] = [new] if new else []
     if merge.new_first and key:
-        items = _new_first(base, items, key, [entry.value[key] for entry in patches])
+        items = _in_server_order(base, items, key, [entry.value[key] for entry in patches])
     if key is None:
         return patch.with_items(items)  # it replaces the other list
     return (base or patch).with_items(items, by=patch if base and len(items) < before else None)
 
 
-def _new_first(
+def _in_server_order(
     base: Traced | None, items: list[Traced], key: str, names: list[object]
 ) -> list[Traced]:
     """Order items as the API server does: the patch's items first, both orders preserved.
@@ -138,7 +138,7 @@ def _new_first(
     return [*ordered, *(by_name[name] for name in (*changed, *others))]
 
 
-def _before(items: list[Traced], key: str, patches: list[Traced], entry: Traced) -> int:
+def _env_place(items: list[Traced], key: str, patches: list[Traced], entry: Traced) -> int:
     """Return where a new variable goes: before what follows it in the patch, else to the end.
 
     A variable can only refer to earlier ones, so the patch's order must survive.
@@ -147,11 +147,11 @@ def _before(items: list[Traced], key: str, patches: list[Traced], entry: Traced)
     if not later:
         return len(items)
     names = [variable.value.get(key) for variable in later if isinstance(variable.value, dict)]
-    places = (n for n, item in enumerate(items) if any(_is(item, key, name) for name in names))
+    places = (n for n, item in enumerate(items) if any(_has_key(item, key, name) for name in names))
     return next(places, len(items))
 
 
-def _is(item: Traced, key: str, named: object) -> bool:
+def _has_key(item: Traced, key: str, named: object) -> bool:
     return isinstance(item.value, dict) and item.value.get(key) == named
 
 

@@ -175,7 +175,7 @@ def _unwrapped(command: Command, depth: int) -> Iterator[Command]:
     place, words = 0, command.words
     while place < len(words) and words[place].literal:
         name = file_name(words[place].text)
-        behind = _behind(name, words, place + 1) if name in _WRAPPERS else None
+        behind = _start_of_wrapped(name, words, place + 1) if name in _WRAPPERS else None
         if behind is None:
             break
         place = behind
@@ -198,7 +198,7 @@ def _unwrapped(command: Command, depth: int) -> Iterator[Command]:
         yield Command(inner.words, command.sure and inner.sure and script.literal)
 
 
-def _behind(wrapper: str, words: tuple[Word, ...], place: int) -> int | None:
+def _start_of_wrapped(wrapper: str, words: tuple[Word, ...], place: int) -> int | None:
     """Return where the command of a wrapper begins; None if it runs none that can be parsed."""
     while place < len(words) and words[place].text.startswith("-"):
         text = words[place].text

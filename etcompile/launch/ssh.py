@@ -120,7 +120,7 @@ def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
     mentions = [SshPort(port, where, field) for port in numbers if 0 < port <= _HIGHEST]
     for place, env in enumerate(container.get("env") or ()):
         if env["name"] in _VARIABLES:
-            text = _filled(str(env.get("value") or ""), container)
+            text = _expanded(str(env.get("value") or ""), container)
             variable = f"the launcher's {env['name']} names"
             ports = _options(script_words(text), _SSH_VALUES)
             mentions += [SshPort(port, variable, ("env", place)) for port in ports]
@@ -168,12 +168,12 @@ def _configured(
 
 def _with_values(container: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        field: [_filled(str(word), container) for word in container.get(field) or ()]
+        field: [_expanded(str(word), container) for word in container.get(field) or ()]
         for field in ("command", "args")
     }
 
 
-def _filled(text: str, container: Mapping[str, Any]) -> str:
+def _expanded(text: str, container: Mapping[str, Any]) -> str:
     if "$" not in text:
         return text
     values = {env["name"]: str(env.get("value") or "") for env in container.get("env") or ()}

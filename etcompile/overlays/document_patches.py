@@ -47,8 +47,8 @@ def patched_document(
     problems: list[Diagnostic] = []
     for edit in edits:
         try:
-            at = _selected(value, edit, templates, namespace)
-            after = None if at is None else _edited(value, edit, at)
+            at = _target_path(value, edit, templates, namespace)
+            after = None if at is None else _changed_by(value, edit, at)
         except PatchError as error:
             problems.append(failed(document.label, error))
             matched.append(edit)
@@ -92,12 +92,12 @@ def failed(label: str, error: PatchError) -> Diagnostic:
     )
 
 
-def _edited(value: Traced, edit: Edit, at: ValuePath) -> Traced | None:
+def _changed_by(value: Traced, edit: Edit, at: ValuePath) -> Traced | None:
     lists: tuple[str, ...] = ("containers",)  # resources of init containers stay
     change = _with_resources
     match edit.change:
         case "namespace":
-            return _placed(value, edit.value)
+            return _in_namespace(value, edit.value)
         case "patch":
             kind = str(value.value.get("kind"))
             return value.changed(at, lambda part: patched(part, edit.value, kind, at))
@@ -111,7 +111,7 @@ def _edited(value: Traced, edit: Edit, at: ValuePath) -> Traced | None:
     return value if places else None
 
 
-def _selected(
+def _target_path(
     value: Traced,
     edit: Edit,
     templates: Mapping[str, ValuePath] | None,
@@ -138,7 +138,7 @@ def _selected(
     return at if part and isinstance(part.value, Mapping) else None
 
 
-def _placed(value: Traced, namespace: Traced) -> Traced:
+def _in_namespace(value: Traced, namespace: Traced) -> Traced:
     """Move a document, and the accounts that a RoleBinding names, to another namespace."""
     parts = value.parts()
     metadata = parts.get("metadata")

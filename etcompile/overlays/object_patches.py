@@ -71,7 +71,7 @@ def patched_objects(
                 label = f"{value['kind']} {namespace}{metadata['name']}"
                 problems.append(failed(label, error))
                 continue
-            if broken := [*_broken(before, result, edit, protected_labels)]:
+            if broken := [*_damage(before, result, edit, protected_labels)]:
                 problems += broken
             else:
                 after = result
@@ -131,7 +131,7 @@ _FIXED: Mapping[str, tuple[tuple[KeyedPath, str], ...]] = {
 _TYPES = {bool: "true or false", int: "a whole number", str: "text", dict: "a mapping"}
 
 
-def _broken(
+def _damage(
     before: Traced, after: Traced, edit: Edit, protected_labels: frozenset[str]
 ) -> Iterator[Diagnostic]:
     value, new = before.value, after.value
@@ -143,11 +143,11 @@ def _broken(
             parts = (part.get(name) for part in (value, new))
             old, part = (part if isinstance(part, dict) else {} for part in parts)
             changed |= {(name, k) for k in {**old, **part} if old.get(k) is not part.get(k)}
-    for path, reason in _fixed(value, protected_labels, changed):
+    for path, reason in _protected_paths(value, protected_labels, changed):
         if _value(value, path) != _value(new, path):
             yield _refused(value, after, path, edit, reason)
     if is_custom(value):  # no schema of Kubernetes checks its fields
-        for path, old in _mistyped(value.get("spec"), new.get("spec"), ("spec",)):
+        for path, old in _retyped_paths(value.get("spec"), new.get("spec"), ("spec",)):
             reason = f"it must be {_TYPES.get(type(old), 'a list')}"
             yield _refused(value, after, path, edit, reason)
     for group in ("containers", "initContainers", "volumes") if value["kind"] == "Pod" else ():
@@ -159,16 +159,16 @@ def _broken(
                     yield _refused(value, after, ("spec", group), edit, reason)
 
 
-def _mistyped(old: Any, new: Any, at: KeyedPath) -> Iterator[tuple[KeyedPath, Any]]:
+def _retyped_paths(old: Any, new: Any, at: KeyedPath) -> Iterator[tuple[KeyedPath, Any]]:
     """Yield the paths of values whose type has changed, each with the old value."""
     if old is new or old is None or new is None:
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old:
-            yield from _mistyped(old[key], new.get(key), (*at, key))
+            yield from _retyped_paths(old[key], new.get(key), (*at, key))
     elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
         for index, (item, other) in enumerate(zip(old, new, strict=False)):
-            yield from _mistyped(item, other, (*at, f"[{index}]"))
+            yield from _retyped_paths(item, other, (*at, f"[{index}]"))
     elif type(old) is not type(new):
         # A quantity may also be a number.
         is_amount = isinstance(old, str) and type(new) in (int, float)
@@ -176,7 +176,7 @@ def _mistyped(old: Any, new: Any, at: KeyedPath) -> Iterator[tuple[KeyedPath, An
             yield at, old
 
 
-def _fixed(
+def _protected_paths(
     value: Object, protected_labels: frozenset[str], changed: Collection[KeyedPath]
 ) -> Iterator[tuple[KeyedPath, str]]:
     """Yield the changed paths that must not change, each with the reason."""

@@ -92,7 +92,7 @@ BUILT = {
     ("k8s.requests", "devices"): lambda: [
         Pattern(form, 0, "fullmatch") for form, _ in requests._DEVICES
     ],
-    ("k8s.validation.engine", "_places"): of_rules,
+    ("k8s.validation.engine", "_violations"): of_rules,
     ("check.output_rules", "check_host_names"): lambda: [
         Pattern(output_rules._HOST.format(job="job"))
     ],

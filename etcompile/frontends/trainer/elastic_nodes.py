@@ -67,7 +67,7 @@ def described(
             fixed = f"the hostfile is written once, unless {NNODES} gives a range"
         elif policy == "torch" and not training.is_torchtune:
             fixed = f"{_FIXED}, unless {NNODES} gives a range"
-        elif reason := _impossible(training, role, success, 1, 2):
+        elif reason := _reason_not_to_scale(training, role, success, 1, 2):
             fixed = reason[0]
         if fixed is not None or role is None:
             return Described(roles, success, fixed)
@@ -78,7 +78,7 @@ def described(
         problem = annotation_value(source, NNODES, "like 2:4")
         return Described(roles, success, _FIXED, (problem,))
     low, high = limits[0] - others, limits[1] - others
-    if (reason := _impossible(training, role, success, low, high)) or role is None:
+    if (reason := _reason_not_to_scale(training, role, success, low, high)) or role is None:
         at, reason = source.locate(_ANNOTATION, key=True), reason or (_FIXED, "remove it")
         problem = not_compiled(at, f"annotation {NNODES}", *reason)
         return Described(roles, success, reason[0], (problem,))
@@ -92,8 +92,8 @@ def described(
     bounded = structs.replace(role, bounds=bounds)
     problems: tuple[Diagnostic, ...] = ()
     if policy == "torch":
-        bounded = _meeting(bounded, training.subdomain)
-        problems = tuple(_misled(bounded, limits))
+        bounded = _with_rendezvous(bounded, training.subdomain)
+        problems = tuple(_rendezvous_conflicts(bounded, limits))
         # A node that joins when the others have finished has no peers.
         if {*success.roles} - {*awaited} == {role.name}:
             success = Success((role.name,), "any")
@@ -113,7 +113,7 @@ def restarting_alone(training: Training, roles: Sequence[Role]) -> tuple[str, ..
     return tuple(role.name for role in roles) if training.policy is None else None
 
 
-def _impossible(
+def _reason_not_to_scale(
     training: Training, role: Role | None, success: Success, low: int, high: int
 ) -> tuple[str, str] | None:
     policy = training.policy
@@ -133,7 +133,7 @@ def _impossible(
     return None
 
 
-def _meeting(role: Role, subdomain: str) -> Role:
+def _with_rendezvous(role: Role, subdomain: str) -> Role:
     """Configure nodes of torchrun to meet at the first one, unless the template names another.
 
     torchrun compares names to decide whether it hosts the rendezvous. The first node's address ends
@@ -155,7 +155,7 @@ def _meeting(role: Role, subdomain: str) -> Role:
     )
 
 
-def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
+def _rendezvous_conflicts(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
     main, place = role.template.main_container, role.template.main_origin
     backend, endpoint = RENDEZVOUS
     env = {

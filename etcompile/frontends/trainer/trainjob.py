@@ -106,7 +106,7 @@ def lower(source: Source) -> Lowered:
         notes += problems
     of_mpi, fields, problems = policies.with_mpi(training, roles)
     elastic = elastic_nodes.described(training, of_mpi, success, awaited)
-    gated, lists = _gated(parts, elastic.roles, training)
+    gated, lists = _with_gates(parts, elastic.roles, training)
     notes += [*problems, *elastic.diagnostics]
     gates = {role.name: role.additions.gate for role in gated if role.additions.gate}
     if waiting := {name: gate.completed for name, gate in gates.items() if gate.completed}:
@@ -301,7 +301,7 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
     return role, [*problems, *template_notes(origin, template, restart_policy=restart)]
 
 
-def _gated(
+def _with_gates(
     parts: Sequence[_Part], roles: Sequence[model.Role], training: Training
 ) -> tuple[tuple[model.Role, ...], list[model.HostList]]:
     gated: list[model.Role] = []

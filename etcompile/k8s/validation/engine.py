@@ -141,8 +141,9 @@ def _walk(
         rule = rules.get(number)
         if rule and (not rule.when or rule.is_about(value)):
             for steps in rule.fields:
-                for path, inner, at_key in _below(value, steps, at):
-                    yield from _broken(rule, path, inner, subject, at_key=at_key or rule.show_key)
+                for path, inner, of_key in _below(value, steps, at):
+                    at_key = of_key or rule.show_key
+                    yield from _breaches(rule, path, inner, subject, at_key=at_key)
     if isinstance(value, dict):
         for name, below in tree.fields.items():
             if (inner := value.get(name)) is not None:
@@ -173,11 +174,11 @@ def _below(value: Any, steps: list[str], at: Path) -> Iterator[tuple[Path, Any, 
         yield from _below(value.get(step), rest, (*at, step))
 
 
-def _broken(
+def _breaches(
     rule: Rule, at: Path, value: Any, subject: Subject, *, at_key: bool
 ) -> Iterator[Problem]:
     try:
-        places = [*_places(rule.demand, rule.of, value, subject)]
+        places = [*_violations(rule.demand, rule.of, value, subject)]
     except (AttributeError, TypeError):
         return  # a value has a wrong type, which the schema reports
     for broken in places:
@@ -205,7 +206,7 @@ FORMS: Mapping[str, Callable[[str], bool]] = {
 """Forms of texts that `rules.yaml` does not write as patterns."""
 
 
-def _places(demand: str, of: Any, value: Any, subject: Subject) -> Iterable[Broken]:
+def _violations(demand: str, of: Any, value: Any, subject: Subject) -> Iterable[Broken]:
     """Yield where a value does not meet a demand; a value of another type meets it."""
     is_broken = False
     match demand, value:
@@ -216,7 +217,7 @@ def _places(demand: str, of: Any, value: Any, subject: Subject) -> Iterable[Brok
                 return checked
             is_broken = places
         case "unique", list():
-            return _twice(of, value)
+            return _duplicate_keys(of, value)
         case "at_most_one", dict():
             present = [name for name in of if value.get(name) is not None]
             return [Broken((), {"found": " and ".join(present)})] if len(present) > 1 else ()
@@ -248,7 +249,7 @@ def _places(demand: str, of: Any, value: Any, subject: Subject) -> Iterable[Brok
     return [Broken()] if is_broken else ()
 
 
-def _twice(names: list[str], items: list[Any]) -> Iterator[Broken]:
+def _duplicate_keys(names: list[str], items: list[Any]) -> Iterator[Broken]:
     seen: set[str] = set()
     for index, item in enumerate(items):
         values = key_values(item, names) if isinstance(item, dict) else [None]
