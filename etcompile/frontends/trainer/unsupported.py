@@ -221,8 +221,12 @@ def runtime_fields(training: Training) -> Iterator[Diagnostic]:
         if name not in names:
             why = f"the runtime has no replicatedJob '{name}', only {', '.join(names)}"
             yield not_compiled(runtime.locate(*path), where, why, "name one of these")
-    for number, replicated in enumerate(jobs):
-        origin = runtime.at(*_JOBS, number)
+
+
+def replicated_jobs(training: Training) -> Iterator[Diagnostic]:
+    names = [replicated["name"] for replicated in training.jobs]
+    for number, replicated in enumerate(training.jobs):
+        origin = training.runtime.at(*_JOBS, number)
         step = step_of(replicated)
         needed = MAIN if step == TRAINER else step if step in INITIALIZERS.values() else None
         if needed and (replicated.get("replicas") or 1) != 1:
@@ -425,6 +429,7 @@ def framework_settings(training: Training) -> Iterator[Diagnostic]:
 
 RULES: tuple[Callable[[Training], Iterator[Diagnostic]], ...] = (
     runtime_fields,
+    replicated_jobs,
     claim_templates,
     coordinator,
     injected_variables,
