@@ -209,11 +209,14 @@ def install(
             built += by_kustomize(consumer("kustomize"), KUSTOMIZE / "policy").objects * policy
             text = yaml.safe_dump_all(built)
         else:
-            options = [f"--{RIGHTS[right][1].removeprefix('components/')}" for right in rights]
+            names = [RIGHTS[right][1].removeprefix("components/") for right in rights]
+            options = [word for name in names for word in ("--with", name)]
             if not policy:
                 options.append("--without-policy")
             words = (sys.executable, "-m", "etcompile", "watch", "--manifests", "-n", namespace)
-            text = run(*words, "--image", IMAGE, *options).stdout
+            written = run(*words, "--image", IMAGE, *options)
+            assert written.returncode == 0, written.stderr
+            text = written.stdout
         return run(kubectl_program, "apply", "--server-side", "--filename", "-", stdin=text)
 
     return by
