@@ -48,7 +48,9 @@ def pages(rules: Iterable[Rule]) -> Mapping[str, str]:
         groups.setdefault(rule.code[:3], []).append(rule)
     rows = [f"| [{group}xxx]({page_of(group)}) | {_GROUPS[group]} |\n" for group in groups]
     every = sorted((rule for members in groups.values() for rule in members), key=_name)
-    names = [f"- [{rule.name}]({page_of(rule.code)}#{rule.code.lower()})\n" for rule in every]
+    names = [
+        f"- [{rule.name}]({page_of(rule.code)}#{rule.code.lower()}) {rule.code}\n" for rule in every
+    ]
     texts = {"README.md": "".join([_INDEX, *rows, _BY_NAME, *names])}
     for group, members in groups.items():
         # The code alone: the heading is the address of the section.
