@@ -262,6 +262,8 @@ def test_et_operator_39_no_pod_is_recreated_while_a_deleted_one_may_still_run() 
     world = World(training_job(restartPolicy="OnFailure"))
     world.fail("mnist-launcher")
     world.settle()
+    world.now += world.timeouts.peers
+    world.settle()
     assert world.pods["mnist-worker-0"].deleting
     world.now += 600
     world.settle()

@@ -514,11 +514,11 @@ class ActionExecutor(Struct, frozen=True):
                         self._send("delete", kind, of_kind, resource, name, labels, namespace)
                     continue
                 live = self.cluster.list(resource, namespace, labels=labels, metadata_only=True)
-                for metadata in (value["metadata"] for value in live.items):
+                for metadata in [value["metadata"] for value in live.items]:
                     if metadata["name"] in names and not is_protected(metadata):
-                        one = resource, metadata["name"], namespace
+                        found = resource, metadata["name"], namespace
                         delete = self.cluster.delete
-                        self._send("delete", kind, delete, *one, uid=metadata["uid"])
+                        self._send("delete", kind, delete, *found, uid=metadata["uid"])
             except ClusterError as error:
                 if error.status == 403:
                     problem = str(error)

@@ -13,19 +13,19 @@ from etcompile.watch.listeners import (
     kueue_groups,
     lost_nodes,
     nodes,
-    pending,
+    pending_timeout,
     removal,
+    stalls,
     timeline,
-    waiting,
 )
 
 LISTENERS = (
     gates.LISTENER,
-    waiting.LISTENER,
+    stalls.LISTENER,
     lost_nodes.LISTENER,
     in_place.LISTENER,
     hangs.LISTENER,
-    pending.LISTENER,
+    pending_timeout.LISTENER,
     kueue_groups.LISTENER,
     failures.LISTENER,
     first_failure.LISTENER,
