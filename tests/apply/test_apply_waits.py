@@ -117,6 +117,25 @@ def test_a_quota_is_waited_for_and_said(start, run, job, kubelet, control_plane,
     assert len(held) == len({line.split("  ")[0] for line in held}), held
 
 
+def test_wait_none_does_not_wait_for_a_quota_and_why_names_it(
+    run, job, kubelet, objects, control_plane, namespace
+):
+    job(replicas=2)
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}
+    control_plane.ask("POST", quotas, quota)
+    control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "3"}, "used": {"pods": "2"}})
+    done = run("apply", "jobs", "--wait", "none")
+    assert done.returncode == 3
+    assert "exceeded quota: small" in done.stdout + done.stderr
+    why = run("why", "mnist")
+    assert "the quota small has 0 pods left, and 2 are needed" in why.stdout
+    assert "raise the quota" in why.stdout
+    control_plane.ask("DELETE", f"{quotas}/small")
+    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    assert len([name for name in objects() if name.startswith("Pod/")]) == 3
+
+
 def test_wait_none_returns_when_all_is_written(run, job, kubelet):
     job(replicas=1)
     kubelet.let("*", None)
