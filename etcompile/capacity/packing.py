@@ -218,7 +218,7 @@ class Packing:
             else:
                 sizes = [self.cells[at] if is_host else 1 for at in grouped]
                 # If no more can go anywhere, the domain with the fewest is full.
-                limits = (min(room, least + rule.most) for room in rooms)
+                limits = (min(spare, least + rule.most) for spare in rooms)
                 most = sum(limit * size for limit, size in zip(limits, sizes, strict=True))
             if most < count:
                 return False

@@ -47,6 +47,7 @@ class _Corrections(Struct, frozen=True):
 @compiles(*RENDERING, "capacity")
 @click.option(
     "--beside",
+    "with_siblings",
     is_flag=True,
     help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut, and"
     " no excluded file.",
@@ -77,7 +78,7 @@ def command(
     paths: Sequence[str],
     configured: "Configured",
     reporting: Reporting,
-    beside: bool,
+    with_siblings: bool,
     corrections: _Corrections,
 ) -> None:
     """Report the errors and warnings of job files; with --fix, correct the files.
@@ -91,7 +92,7 @@ def command(
     if not (fix or diff):
         refuse_without("--fix or --diff", "unsafe_fixes")
     chosen = configured.options
-    if beside:
+    if with_siblings:
         # pre-commit names the files that changed, without the job of a new scale intent.
         named, paths = paths, [*paths]
         for file in map(Path, named):

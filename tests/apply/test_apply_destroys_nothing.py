@@ -342,8 +342,8 @@ def test_option_that_a_plan_file_decides_is_reported(run, write, writes, option)
     run("diff", "jobs", "--plan", "plan.json")
     done = run("apply", "plan.json", option)
     assert done.returncode == 2
-    given = option.replace("--config=", "--config ").partition("=")[0]
-    assert f"give {given} to etcompile diff instead" in done.stderr
+    named = option.replace("--config=", "--config ").partition("=")[0]
+    assert f"give {named} to etcompile diff instead" in done.stderr
     assert writes() == []
 
 

@@ -28,16 +28,16 @@ def is_struct(kind: Any) -> bool:
 
 @pytest.mark.parametrize("names", RUN, ids="-".join)
 def test_every_option_arrives_as_an_argument(names: tuple[str, ...]) -> None:
-    taken = arguments(names)
-    structs = {name: one.annotation for name, one in taken.items() if is_struct(one.annotation)}
+    accepted = arguments(names)
+    structs = {name: one.annotation for name, one in accepted.items() if is_struct(one.annotation)}
     fields = {field for struct in structs.values() for field in struct.__struct_fields__}
     packs = {*structs, *OF_THE_DECORATORS}
-    named = {name for name, one in taken.items() if one.kind is not one.VAR_KEYWORD} - packs
+    named = {name for name, one in accepted.items() if one.kind is not one.VAR_KEYWORD} - packs
     options = {param.name for param in command(*names).params}
     assert named | fields <= options
     settings = {key.replace("-", "_") for key in setting_schemas()}
     rest = options - named - fields - {"environment", "config"} - settings
-    assert not rest or any(one.kind is one.VAR_KEYWORD for one in taken.values())
+    assert not rest or any(one.kind is one.VAR_KEYWORD for one in accepted.values())
 
 
 def test_an_option_that_commands_share_is_declared_once() -> None:

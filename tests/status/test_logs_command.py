@@ -131,7 +131,7 @@ def test_unbound_claims_of_a_pod_without_volumes_or_that_is_gone_are_none(
     assert message.endswith(words)
 
 
-def test_default_container_of_logs_is_the_init_container_that_keeps_a_pod_from_starting() -> None:
+def test_default_container_of_logs_is_the_init_container_that_a_pod_waits_for() -> None:
     ended = {"terminated": {"exitCode": 1}}
     backing_off = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}
     waits = {"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}

@@ -75,7 +75,7 @@ def test_pod_has_stopped_when_all_its_containers_ended_for_good(
     assert not observed(value).stopped
 
 
-def test_pod_with_a_container_that_restarts_by_its_own_rules_has_not_stopped() -> None:
+def test_pod_whose_container_has_restart_rules_has_not_stopped() -> None:
     value = pod(containerStatuses=[{"name": "main", "restartCount": 0, "state": RAN}])
     rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}]
     container = {"name": "main", "restartPolicy": "Never", "restartPolicyRules": rules}

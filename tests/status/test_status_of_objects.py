@@ -366,7 +366,7 @@ def test_watch_groups_pods_with_the_same_change_and_events_in_one_line() -> None
     assert [*changes(later, later)] == []
 
 
-def test_watch_of_64_pods_through_a_failure_and_recovery_has_a_line_for_all_alike() -> None:
+def test_watch_shares_a_line_among_64_pods_that_fail_and_recover_together() -> None:
     values = [
         *compiled(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 63}), namespace="ml").objects
     ]
@@ -380,7 +380,7 @@ def test_watch_of_64_pods_through_a_failure_and_recovery_has_a_line_for_all_alik
         state = {"name": "pytorch", "ready": False, "restartCount": 0, "state": {"terminated": how}}
         return {"phase": "Failed", "containerStatuses": [state]}
 
-    def look(number: int, names: list[str], type_: str, reason: str, message: str) -> list[str]:
+    def lines_at(number: int, names: list[str], type_: str, reason: str, message: str) -> list[str]:
         nonlocal before
         for name in names:
             about = {"kind": "Pod", "name": name}
@@ -404,10 +404,10 @@ def test_watch_of_64_pods_through_a_failure_and_recovery_has_a_line_for_all_alik
     every, failed = [*pods], "mnist-worker-17"
     half, rest = every[:32], every[32:]
     write(every, phase="Running")
-    look(0, every, "Normal", "Started", "Started container pytorch")
+    lines_at(0, every, "Normal", "Started", "Started container pytorch")
     del printed[:]
     write([failed], "False", **ended(1, f"{minute}:10Z"))
-    [_, first] = look(10, [], "", "", "")
+    [_, first] = lines_at(10, [], "", "", "")
     assert (
         first == "ml/mnist Pod/mnist-worker-17 Ready -> Failed: Error: container pytorch ended"
         " with exit code 1"
@@ -415,25 +415,27 @@ def test_watch_of_64_pods_through_a_failure_and_recovery_has_a_line_for_all_alik
     for name in every:
         going = {"deletionTimestamp": f"{minute}:41Z", "deletionGracePeriodSeconds": 30}
         pods[name] = {**pods[name], "metadata": {**pods[name]["metadata"], "uid": name, **going}}
-    look(11, [n for n in every if n != failed], "Normal", "Killing", "Stopping container pytorch")
+    lines_at(
+        11, [n for n in every if n != failed], "Normal", "Killing", "Stopping container pytorch"
+    )
     write([name for name in half if name != failed], "False", **ended(143, f"{minute}:12Z"))
-    assert look(12, [], "", "", "") == []  # their end was requested
+    assert lines_at(12, [], "", "", "") == []  # their end was requested
     gone = {name: pods.pop(name) for name in half}
-    look(13, [], "", "", "")
+    lines_at(13, [], "", "", "")
     created = {n: {**pod, "metadata": {**pod["metadata"]}} for n, pod in (gone | pods).items()}
     for pod in created.values():
         del pod["metadata"]["deletionTimestamp"]
     pods |= created
     write(every, "False", phase="Pending")
-    look(14, every, "Normal", "Scheduled", "Successfully assigned ml/{name} to a node")
+    lines_at(14, every, "Normal", "Scheduled", "Successfully assigned ml/{name} to a node")
     waits = [{"name": "pytorch", "state": {"waiting": {"reason": "ContainerCreating"}}}]
     write(half, "False", phase="Pending", containerStatuses=waits)
-    assert look(15, half, "Normal", "Created", "Created container: pytorch") == []
+    assert lines_at(15, half, "Normal", "Created", "Created container: pytorch") == []
     write(every, "False", phase="Running")
     refused = "Startup probe failed: dial tcp {ip}:8471: connection refused"
-    assert len(look(16, half, "Warning", "Unhealthy", refused)) == 3
-    assert len(look(17, rest, "Warning", "Unhealthy", refused)) == 1
+    assert len(lines_at(16, half, "Warning", "Unhealthy", refused)) == 3
+    assert len(lines_at(17, rest, "Warning", "Unhealthy", refused)) == 1
     write(every, phase="Running")
-    look(18, every, "Normal", "Started", "Started container pytorch")
+    lines_at(18, every, "Normal", "Started", "Started container pytorch")
     assert len(printed) <= 14, "\n".join(printed)
     assert not any("Normal" in line or "Killing" in line for line in printed)

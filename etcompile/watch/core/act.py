@@ -516,9 +516,9 @@ class ActionExecutor(Struct, frozen=True):
                 live = self.cluster.list(resource, namespace, labels=labels, metadata_only=True)
                 for metadata in [value["metadata"] for value in live.items]:
                     if metadata["name"] in names and not is_protected(metadata):
-                        found = resource, metadata["name"], namespace
+                        target = resource, metadata["name"], namespace
                         delete = self.cluster.delete
-                        self._send("delete", kind, delete, *found, uid=metadata["uid"])
+                        self._send("delete", kind, delete, *target, uid=metadata["uid"])
             except ClusterError as error:
                 if error.status == 403:
                     problem = str(error)
