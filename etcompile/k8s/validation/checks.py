@@ -5,7 +5,7 @@ break the rule, or returns True if the value as a whole does. It may raise on a 
 it does not expect: the schema reports those.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -118,10 +118,7 @@ _LISTED = 8
 def unknown_volumes(spec: Value, subject: Subject) -> Iterator[Broken]:
     declared = (volume.get("name") for _, volume in mappings_of(spec, "volumes"))
     names = [name for name in (*declared, *subject.known_volumes) if isinstance(name, str)]
-    known, volumes = set(names), [*dict.fromkeys(names)]
-    more = len(volumes) - _LISTED
-    listed = f"{', '.join(volumes[:_LISTED])}{f' and {more} more' if more > 0 else ''}"
-    all_volumes = f"its volumes are: {listed}" if volumes else "the Pod has no volumes"
+    known = set(names)
     reported = 0
     for at, container in containers_of(spec):
         for use in ("volumeMounts", "volumeDevices"):
@@ -129,10 +126,20 @@ def unknown_volumes(spec: Value, subject: Subject) -> Iterator[Broken]:
                 name = mount.get("name")
                 if isinstance(name, str) and name not in known:
                     reported += 1
-                    hint = all_volumes if reported <= _ADVISED else ""
-                    if hint and (near := closest(name, volumes)):
-                        hint = f"did you mean '{near}'?"
+                    hint = ""
+                    if reported <= _ADVISED:
+                        hint = _volume_hint(name, [*dict.fromkeys(names)])
                     yield Broken((*at, use, index, "name"), {"hint": hint})
+
+
+def _volume_hint(name: str, volumes: Sequence[str]) -> str:
+    if near := closest(name, volumes):
+        return f"did you mean '{near}'?"
+    if not volumes:
+        return "the Pod has no volumes"
+    more = len(volumes) - _LISTED
+    listed = ", ".join(volumes[:_LISTED])
+    return f"its volumes are: {listed}{f' and {more} more' if more > 0 else ''}"
 
 
 # Amounts of resources -----------------------------------------------------------------------------
