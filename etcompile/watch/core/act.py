@@ -452,14 +452,15 @@ class ActionExecutor(Struct, frozen=True):
         if (live := self.cluster.get(pods, name, case.key[0])) is None:
             return  # it has just gone
         self.store.observe("Pod", live, answer=True)
-        for marks, key in (("annotations", SPEC_HASH), ("labels", JOB_LABEL)):
-            is_same = (live["metadata"].get(marks) or {}).get(key) == metadata[marks][key]
-            if not (is_same or is_going(live)):
-                message = f"a Pod of another run or owner is named {name}"
-                if key == JOB_LABEL:
-                    label = f"the label {JOB_LABEL}={case.key[1]}"
-                    message = f"the Pod {name} no longer has {label}: add it again, or delete it"
-                raise BlockedError("NameTaken", message)
+        if is_going(live):
+            return
+        annotations, labels = (live["metadata"].get(m) or {} for m in ("annotations", "labels"))
+        if annotations.get(SPEC_HASH) != metadata["annotations"][SPEC_HASH]:
+            raise BlockedError("NameTaken", f"a Pod of another run or owner is named {name}")
+        if labels.get(JOB_LABEL) != metadata["labels"][JOB_LABEL]:
+            label = f"the label {JOB_LABEL}={case.key[1]}"
+            message = f"the Pod {name} no longer has {label}: add it again, or delete it"
+            raise BlockedError("NameTaken", message)
 
     def _delete_pod(self, key: JobKey, name: str, uid: str, *, grace: int | None = None) -> bool:
         pod = self.cluster.resource("v1", "Pod"), name, key[0]

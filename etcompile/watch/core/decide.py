@@ -276,11 +276,18 @@ def suspended(run: Run) -> Run:
             going.add(pod.uid)
     if record.phase == "Suspended" and going <= {*record.gang}:
         going = {*record.gang}
-    counts = ("restarts", "restarted_at", "replaced", "lost_restarts", "numbers", "config")
     record = RunRecord(
-        *(record.run, "Suspended", "Suspended", "suspended by its spec"),
+        record.run,
+        "Suspended",
+        "Suspended",
+        "suspended by its spec",
+        restarts=record.restarts,
+        restarted_at=record.restarted_at,
+        replaced=record.replaced,
+        lost_restarts=record.lost_restarts,
+        numbers=record.numbers,
         gang=tuple(sorted(going)),
-        **{name: getattr(record, name) for name in counts},
+        config=record.config,
     )
     return run.adding(actions, record=record)
 

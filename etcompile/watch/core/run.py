@@ -282,8 +282,18 @@ class Requeue(Struct, frozen=True):
     at: float
 
 
-PodAction = CreatePod | DeletePod | PatchPod
-Action = PodAction | WriteStatus | WriteHosts | RemoveJob | ReadLog | EmitEvent | Count | Requeue
+Action = (
+    CreatePod
+    | DeletePod
+    | PatchPod
+    | WriteStatus
+    | WriteHosts
+    | RemoveJob
+    | ReadLog
+    | EmitEvent
+    | Count
+    | Requeue
+)
 
 
 # A run -----------------------------------------------------------------------------------------
