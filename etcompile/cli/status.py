@@ -87,8 +87,9 @@ def _watched(cluster: "Cluster", view: "Seen", output: str, reporting: Reporting
     if output == "text":
         before = view.statuses()
         write(_text(view, before, color=colored(reporting.color, sys.stdout)) + "\n")
-    interval = {} if output == "json" else {"interval": 1.0}  # many Pods alike share a line
-    for update in itertools.chain([view], follow(cluster, view, **interval)):
+    # For people once a second: Pods that are alike share a line.
+    updates = follow(cluster, view, 1.0) if output == "text" else follow(cluster, view)
+    for update in itertools.chain([view], updates):
         jobs, at = update.statuses(), clock()
         changed = [*changes(before, jobs)]
         for change in changed if output == "json" else together(changed):

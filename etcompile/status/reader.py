@@ -48,7 +48,7 @@ _KINDS = (("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"))
 _WATCHERS = (HOSTS_END, STATUS_END)
 _MOST_LOGS = 8
 _MOST_LINES = 120
-TOGETHER = 0.1
+_TOGETHER = 0.1
 """Seconds within which changes count as one: a thousand Pods that start are a few updates."""
 
 
@@ -247,7 +247,7 @@ def _with_tail(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
     return why
 
 
-def follow(cluster: Cluster, view: Seen, interval: float = TOGETHER) -> Iterator[Seen]:
+def follow(cluster: Cluster, view: Seen, interval: float = _TOGETHER) -> Iterator[Seen]:
     """Keep the objects up to date in place, and yield them after each change.
 
     Args:
@@ -289,7 +289,7 @@ def follow(cluster: Cluster, view: Seen, interval: float = TOGETHER) -> Iterator
     try:
         while True:
             several = [changes.get()]
-            time.sleep(max(TOGETHER, earliest - time.monotonic()))
+            time.sleep(max(_TOGETHER, earliest - time.monotonic()))
             earliest = time.monotonic() + interval
             with contextlib.suppress(queue.Empty):
                 while True:
