@@ -53,12 +53,18 @@ def test_gang_that_loses_a_member_restarts_as_a_whole(how: str) -> None:
     assert world.record.phase == "Running"
 
 
-def test_joint_restart_creates_no_pod_before_all_are_gone() -> None:
+def stopping() -> World:
+    """A gang whose worker 1 has failed, and whose other Pods were told to stop."""
     world = torch(together=True)
     world.fail("mnist-worker-1")
     world.settle()
     world.now += world.timeouts.peers
     world.settle()
+    return world
+
+
+def test_joint_restart_creates_no_pod_before_all_are_gone() -> None:
+    world = stopping()
     assert {one.name for one in world.of(DeletePod)} == set(world.declared)
     assert world.of(CreatePod) == []
     for name in ("mnist-worker-0", "mnist-worker-2"):
@@ -88,11 +94,7 @@ def test_joint_restart_lets_peers_end_by_themselves_before_it_stops_them() -> No
 
 
 def test_joint_restart_does_not_wait_for_kubelets_to_remove_pods_that_have_stopped() -> None:
-    world = torch(together=True)
-    world.fail("mnist-worker-1")
-    world.settle()
-    world.now += world.timeouts.peers
-    world.settle()
+    world = stopping()
     assert {*world.pods} == {"mnist-master-0", "mnist-worker-0", "mnist-worker-2"}
     world.change("mnist-worker-0", exits=(("pytorch", 1),), stopped=True)
     world.settle()
@@ -100,11 +102,7 @@ def test_joint_restart_does_not_wait_for_kubelets_to_remove_pods_that_have_stopp
 
 
 def test_joint_restart_asks_once_for_a_stopped_pod_that_a_finalizer_keeps() -> None:
-    world = torch(together=True)
-    world.fail("mnist-worker-1")
-    world.settle()
-    world.now += world.timeouts.peers
-    world.settle()
+    world = stopping()
     world.change("mnist-worker-0", stopped=True, due=world.now)
     world.settle()
     assert forced(world) == ["mnist-worker-1"]
