@@ -17,7 +17,7 @@ from msgspec import structs
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import Plan
-from etcompile.rollout.inventory import Inventories, members_left
+from etcompile.rollout.inventory import Inventories
 from etcompile.rollout.machine.messages import (
     Choices,
     Command,
@@ -69,20 +69,16 @@ class Rollout:
         self._is_last = part is proposal.plan
         self._sets = sets
         self._tell = tell
-        jobs = proposal.jobs
-        self._remaining = members_left(part) | {
-            job: each.remaining for job, each in jobs.items() if each.remaining is not None
-        }
         self._queue: queue.SimpleQueue[Event | BaseException] = queue.SimpleQueue()
+        jobs = proposal.jobs
+        if not self._is_last:  # its jobs' records are those of the run before
+            jobs = {job: structs.replace(each, runs=frozenset()) for job, each in jobs.items()}
         self._machine = Machine(
             part,
             choices,
             cluster.namespace,
-            seen=proposal.states,
-            deciding={job: each.deciding for job, each in jobs.items() if each.deciding},
-            ended={job: each.ended for job, each in jobs.items() if each.ended},
-            # Before the last part, the record is that of the run before.
-            runs={job: each.runs for job, each in jobs.items() if each.runs and self._is_last},
+            jobs,
+            proposal.states,
             ahead=cluster.now() - time.monotonic(),
         )
         self._watches = Watches(cluster, part, self._queue.put)
@@ -196,7 +192,7 @@ class Rollout:
             if job is None or job in left:
                 continue
             try:
-                self._sets.narrow(job, self._remaining.get(job, ()))
+                self._sets.narrow(job)
             except RefusedError as error:
                 self._refused.append(error.refusal)
             except ClusterError as error:

@@ -17,7 +17,7 @@ import socket
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,7 +48,7 @@ from etcompile.plan.applysets import (
     other_set,
     parent,
 )
-from etcompile.plan.step import MAKES, WRITES, ObjectRef, Plan
+from etcompile.plan.step import MAKES, WRITES, ObjectRef
 from etcompile.rollout.live import NOTHING_YET, live_object
 from etcompile.rollout.machine.messages import Proposal
 from etcompile.rollout.refusals import Refusal, RefusedError, is_fatal, may_pass, refusal
@@ -165,7 +165,11 @@ class Inventories:
         """The parents as they were read or written last, by job."""
         self._before: dict[str, set[ObjectRef]] = {}
         self._after: dict[str, set[ObjectRef]] = {}
+        self._left: dict[str, set[ObjectRef]] = {}
+        """By job, members that are not declared, and still there."""
         for step in plan.steps:
+            if step.job is not None and step.action == "unmanaged":
+                self._left.setdefault(step.job, set()).add(step.ref)
             # A job's Secret is its key pair, which no set may prune while the job is there.
             if step.job is None or step.ref.kind == "Secret":
                 continue
@@ -175,6 +179,9 @@ class Inventories:
                 before.add(step.ref)
             if step.action in MAKES or step.action == "unchanged":
                 after.add(step.ref)
+        for job, each in self._jobs.items():
+            if each.remaining is not None:
+                self._left[job] = {*each.remaining}
 
     def id(self, job: str | None) -> str | None:
         return applyset_id(self.parent(job)) if job else None
@@ -224,14 +231,10 @@ class Inventories:
             with self._lock:
                 self._writes[job] -= 1
 
-    def narrow(self, job: str, left: Iterable[ObjectRef]) -> None:
-        """Reduce the parent to what is there, and release the lease of the job.
-
-        Args:
-            left: Members that are not declared, and still there.
-        """
+    def narrow(self, job: str) -> None:
+        """Reduce the parent to what is there, and release the lease of the job."""
         with self._lock:
-            members = self._after.get(job, set()) | set(left)
+            members = self._after.get(job, set()) | self._left.get(job, set())
             live = self._live(job)
             try:
                 if job not in self._held:
@@ -437,14 +440,6 @@ class Inventories:
         if owner := owners.tracker(live):
             return Refusal(ref, "conflict", (f"{owner} manages it",))
         return None
-
-
-def members_left(plan: Plan) -> dict[str, Sequence[ObjectRef]]:
-    left: dict[str, list[ObjectRef]] = {}
-    for step in plan.steps:
-        if step.job is not None and step.action == "unmanaged":
-            left.setdefault(step.job, []).append(step.ref)
-    return {**left}
 
 
 def _places(members: Collection[ObjectRef]) -> tuple[set[str], set[str]]:

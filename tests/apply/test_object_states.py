@@ -8,7 +8,15 @@ from apply.kubelet import ended, ready, unschedulable, waiting
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.errors import Cause, ClusterError
 from etcompile.plan.step import ObjectRef, Plan, Step
-from etcompile.rollout.machine.messages import Choices, Hint, Seen, Tick, Written, Wrote
+from etcompile.rollout.machine.messages import (
+    Choices,
+    Hint,
+    ProposedJob,
+    Seen,
+    Tick,
+    Written,
+    Wrote,
+)
 from etcompile.rollout.machine.reasons import ObjectState, object_state
 from etcompile.rollout.machine.steps import Machine
 from etcompile.rollout.machine.targets import Target
@@ -154,8 +162,8 @@ def test_trouble_that_is_over_is_forgotten(target):
 def test_whose_success_is_the_runs(groups, ends, success):
     names = ("w-0", "w-1", "w-2")
     steps = [Step("create", ObjectRef("v1", "Pod", "ml", name), job="ml/j") for name in names]
-    choices, deciding = Choices(wait="complete"), {"ml/j": groups}
-    machine = Machine(Plan((*steps,)), choices, "ml", deciding=deciding)
+    choices, jobs = Choices(wait="complete"), {"ml/j": ProposedJob(deciding=groups)}
+    machine = Machine(Plan((*steps,)), choices, "ml", jobs)
     machine.begin(0.0)
     for step in steps:
         live = one("Pod", {}, metadata={"name": step.ref.name, "uid": step.ref.name})
@@ -170,8 +178,8 @@ def test_whose_success_is_the_runs(groups, ends, success):
 
 def test_a_job_that_runs_says_how_its_pod_fails_again_and_again():
     step = Step("create", ObjectRef("batch/v1", "Job", "ml", "launcher"), job="ml/j")
-    deciding = {"ml/j": (("launcher",),)}
-    machine = Machine(Plan((step,)), Choices(wait="complete"), "ml", deciding=deciding)
+    jobs = {"ml/j": ProposedJob(deciding=(("launcher",),))}
+    machine = Machine(Plan((step,)), Choices(wait="complete"), "ml", jobs)
     machine.begin(0.0)
     live = one("Job", {"active": 1}, metadata={"name": "launcher", "uid": "u"})
     machine.advance(Wrote(step, "create", Written("created", live)), 1.0)

@@ -17,12 +17,12 @@ not wait for an event stays as it is.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct
 
 from etcompile.k8s.path import mapping_at
-from etcompile.model.run_record import RunRecord
 from etcompile.plan.schedule import DRAIN, Schedule, drains
 from etcompile.plan.step import IDLE, MAKES, Plan, Step
 from etcompile.rollout.machine.messages import (
@@ -38,6 +38,7 @@ from etcompile.rollout.machine.messages import (
     NotWritten,
     Outcome,
     Phase,
+    ProposedJob,
     Relist,
     RunEnded,
     Seen,
@@ -113,11 +114,9 @@ class Machine:
         plan: Plan,
         choices: Choices,
         namespace: str,
+        jobs: Mapping[str, ProposedJob] = MappingProxyType({}),
+        states: Mapping[Key, ObjectState] = MappingProxyType({}),
         *,
-        seen: Mapping[Key, ObjectState] | None = None,
-        deciding: Mapping[str, tuple[tuple[str, ...], ...]] | None = None,
-        ended: Mapping[str, RunRecord] | None = None,
-        runs: Mapping[str, frozenset[str]] | None = None,
         ahead: float = 0.0,
     ) -> None:
         self._plan = plan
@@ -147,15 +146,12 @@ class Machine:
         self._now = 0.0
         self._targets = Targets(
             plan,
+            choices,
             namespace,
-            waits=choices.wait != "none",
+            jobs,
+            states,
             changed=lambda target: self._settle(target.key),
             command=self._commands.append,
-            seen=seen or {},
-            deciding=deciding or {},
-            ended=ended or {},
-            runs=runs or {},
-            until_end=choices.wait == "complete",
         )
 
     def begin(self, now: float) -> list[Command]:

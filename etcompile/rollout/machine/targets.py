@@ -12,14 +12,15 @@ from msgspec import Struct, structs
 
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import status_name
-from etcompile.model.run_record import RunRecord
 from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import (
+    Choices,
     Command,
     Follow,
     FollowNotes,
     Hint,
     Place,
+    ProposedJob,
     RunEnded,
     Seen,
     Status,
@@ -129,46 +130,42 @@ class Targets:
     """The objects of a rollout, as they become ready.
 
     Args:
-        waits: Whether all is to be ready; else only what others cannot do without.
+        states: How far the objects were before.
         changed: Is called for each target whose state has changed, or may have.
         command: Takes what has to be done: to follow objects, and to say something of one.
-        deciding: By job, sets of names of which all in one must end for the run to succeed.
-        ended: By job, the record of its run, if that is over: nothing waits for its Pods.
-        runs: By job, the spec hashes of the runs that it declares.
-        until_end: Wait for the end of runs; else to be ready is enough.
     """
 
     def __init__(
         self,
         plan: Plan,
+        choices: Choices,
         namespace: str,
+        jobs: Mapping[str, ProposedJob],
+        states: Mapping[Key, ObjectState],
         *,
-        waits: bool,
         changed: Callable[[Target], None],
         command: Callable[[Command], None],
-        seen: Mapping[Key, ObjectState],
-        deciding: Mapping[str, tuple[tuple[str, ...], ...]],
-        ended: Mapping[str, RunRecord],
-        runs: Mapping[str, frozenset[str]],
-        until_end: bool,
     ) -> None:
         self._plan = plan
         self._namespace = namespace
-        self._waits = waits
+        self._jobs = jobs
+        self._before = states
         self._changed = changed
         self._command = command
-        self._before = seen
-        self._deciding = deciding if until_end else {}
-        self._ended = {**ended}
-        self._runs = runs
+        self._waits = choices.wait != "none"
+        """Whether all is to be ready; else only what others cannot do without."""
+        self._until_end = choices.wait == "complete"
+        self._ended = {job: each.ended for job, each in jobs.items() if each.ended}
+        """By job, the record of its run, if that is over: nothing waits for its Pods."""
         self._records = {
             (ref.namespace or namespace, ref.name): job
-            for job in (runs if until_end else ())
+            for job, each in jobs.items()
             for ref in [_record(job)]
+            if each.runs and self._until_end
         }
         """The jobs whose records end waits, by namespace and name of the record."""
         self._deciders = {
-            job: {name for group in groups for name in group} for job, groups in deciding.items()
+            job: {name for group in each.deciding for name in group} for job, each in jobs.items()
         }
         self._running: set[Key] = set()
         """Pods that were there before: a watcher may replace one that fails."""
@@ -269,7 +266,7 @@ class Targets:
 
     def end(self, event: RunEnded) -> None:
         job = self._records.get((event.namespace, event.config_map))
-        if job is not None and event.record.run in self._runs[job]:
+        if job is not None and event.record.run in self._jobs[job].runs:
             self._ended[job] = event.record
             for target in self._finish(job, success=event.record.phase == "Succeeded"):
                 self._changed(target)
@@ -330,8 +327,8 @@ class Targets:
         key = self.key(step.ref)
         target = self._targets.get(key)
         if target is None:
-            names = {name for group in self._deciding.get(step.job or "", ()) for name in group}
-            ends = step.ref.kind in _WORKLOADS and step.ref.name in names
+            decides = step.ref.name in self._deciders.get(step.job or "", ())
+            ends = self._until_end and decides and step.ref.kind in _WORKLOADS
             goal: Literal["ready", "ended"] = "ended" if ends else "ready"
             target = Target(step.ref, key, step.job, step.id, goal, now)
             self._targets[key] = self._of_step[step.id] = target
@@ -356,7 +353,8 @@ class Targets:
 
     def _settle_runs(self) -> None:
         """End runs that are over: all their other Pods count as good then, or as failed."""
-        for job, groups in self._deciding.items():
+        for job, each in self._jobs.items() if self._until_end else ():
+            groups = each.deciding
             if job in self._over or not groups:
                 continue
             members = [target for target in self._targets.values() if target.job == job]
