@@ -378,9 +378,11 @@ def test_the_first_to_fail_is_named_though_others_follow_at_once(gang):
     for turn, name in enumerate(["worker-2", "master-0", "worker-3"]):
         before = group.begun()
         # Of this epoch: the next may begin any moment.
-        others = [p for pod in group.pods.values() if pod.name != name for p in pod.inside()]
+        first, pods = group.pods[name], group.pods.values()
+        ending = {*first.inside()}
+        others = [process for pod in pods if pod is not first for process in pod.inside()]
         (group.place / f"exit-{name}").write_text(str(3 + turn))
-        group.until(lambda: not (group.place / f"exit-{name}").exists(), "end")  # noqa: B023
+        group.until(lambda: not ending & {*first.inside()}, "end")  # noqa: B023
         time.sleep(0.02 * SLOWER)
         for other in others:
             with contextlib.suppress(ProcessLookupError):
