@@ -61,7 +61,8 @@ def kubectl() -> None:
 # Values -------------------------------------------------------------------------------------------
 
 
-def _matching(values: Iterable[tuple[str, str]], incomplete: str) -> "list[CompletionItem]":
+def matching(values: Iterable[tuple[str, str]], incomplete: str) -> "list[CompletionItem]":
+    """Return the values that begin like an incomplete one, each with what it means."""
     from click.shell_completion import CompletionItem
 
     return [
@@ -74,7 +75,7 @@ def _matching(values: Iterable[tuple[str, str]], incomplete: str) -> "list[Compl
 def codes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     from etcompile.diagnostics.catalogue import codes_by_name
 
-    return _matching(((code, name) for name, code in codes_by_name().items()), incomplete)
+    return matching(((code, name) for name, code in codes_by_name().items()), incomplete)
 
 
 def settings(
@@ -90,7 +91,7 @@ def settings(
         values = schema.get("items", schema).get("enum", known)
         words += [(f"{key}={value}", schema["description"]) for value in values]
     # Files first: bash drops values before them.
-    return [CompletionItem(incomplete, type="file"), *_matching(words, incomplete)]
+    return [CompletionItem(incomplete, type="file"), *matching(words, incomplete)]
 
 
 def overlays(
@@ -100,15 +101,9 @@ def overlays(
 
     from etcompile.overlays.overlay_files import shipped
 
-    names = _matching(((name, "ships with etcompile") for name in shipped()), incomplete)
+    names = matching(((name, "ships with etcompile") for name in shipped()), incomplete)
     # Files first: bash drops values before them.
     return [CompletionItem(incomplete, type="file"), *names]
-
-
-def kinds(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    from etcompile.cli.schema import names
-
-    return _matching(names(), incomplete)
 
 
 def contexts(
@@ -120,4 +115,4 @@ def contexts(
         names = kubeconfig.contexts(ctx.params.get("kubeconfig"))
     except Exception:
         return []
-    return _matching(((name, "") for name in names), incomplete)
+    return matching(((name, "") for name in names), incomplete)

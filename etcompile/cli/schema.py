@@ -3,17 +3,20 @@
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from etcompile import frontends, overlays
 from etcompile.check.json_schemas import bundled_schema
-from etcompile.cli import completion
 from etcompile.cli.command_line import HELP, Command, did_you_mean
+from etcompile.cli.completion import matching
 from etcompile.frontends.kind import Kind, names_of
 from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 from etcompile.integrations.krm import SCHEMAS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 DESCRIBED = {
     "configuration": "what etcompile.toml may hold",
@@ -53,8 +56,14 @@ def names(described: Iterable[Kind | _Other] = ()) -> Iterator[tuple[str, str]]:
         yield next(name for name in its if name not in others), each.summary
 
 
+def _completed(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    return matching(names(), incomplete)
+
+
 @click.command("schema", cls=Command, context_settings=HELP)
-@click.argument("kind", metavar="KIND", shell_complete=completion.kinds)
+@click.argument("kind", metavar="KIND", shell_complete=_completed)
 def command(kind: str) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind.
 

@@ -1,0 +1,78 @@
+"""Jobs of four kinds for gang schedulers, and what preempts their Pods."""
+
+import contextlib
+import urllib.error
+from typing import Any
+
+from disturbed import WatchedJob, kubeflow, until
+
+from specs import mpi_job, training_job
+
+MPIRUN = ["mpirun", "-np", "3", "train"]
+
+
+def elastic(document: dict[str, Any], policy: dict[str, Any]) -> dict[str, Any]:
+    document["spec"] |= policy
+    return document
+
+
+def mpi(version: str, workers: int, command: list[str]) -> dict[str, Any]:
+    job = mpi_job(version)
+    types = job["spec"]["mpiReplicaSpecs"]
+    types["Launcher"]["template"]["spec"]["containers"][0]["command"] = command
+    types["Worker"] |= {"replicas": workers, "restartPolicy": "OnFailure"}
+    if version == "v1":
+        types["Launcher"]["restartPolicy"] = "OnFailure"
+    return job
+
+
+def train_job(nodes: int, **annotations: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {
+            "name": "mnist",
+            "annotations": {f"etcompile.dev/{key}": text for key, text in annotations.items()},
+        },
+        "spec": {
+            "runtimeRef": {"name": "torch-distributed"},
+            "trainer": {"numNodes": nodes, "resourcesPerNode": {"requests": {"cpu": "3"}}},
+        },
+    }
+
+
+def et_job(command: list[str], workers: int = 3, **bounds: int) -> dict[str, Any]:
+    job = training_job(replicas=workers)
+    types = job["spec"]["etReplicaSpecs"]
+    types["launcher"]["restartPolicy"] = "OnFailure"
+    types["worker"] |= {"restartPolicy": "OnFailure", **bounds}
+    [launcher] = types["launcher"]["template"]["spec"]["containers"]
+    launcher["command"] = command
+    return job
+
+
+def roles(pods: list[dict[str, Any]]) -> set[str]:
+    return {pod["metadata"]["labels"]["etcompile.dev/role"] for pod in pods}
+
+
+def fixed(pods: int) -> dict[str, dict[str, Any]]:
+    """A job of each kind, of so many Pods that must all fit."""
+    return {
+        "PyTorchJob": kubeflow("PyTorchJob", Master=1, Worker=pods - 1),
+        "MPIJob": mpi("v2beta1", pods - 1, MPIRUN),
+        "TrainJob": train_job(pods),
+        "TrainingJob": et_job(MPIRUN, pods - 1),
+    }
+
+
+def preempt(job: WatchedJob, victim: dict[str, Any]) -> None:
+    """Lets an urgent Pod take the node of a Pod."""
+    with contextlib.suppress(urllib.error.HTTPError):  # it is there already
+        urgent = {"metadata": {"name": "urgent"}, "value": 1000}
+        job.plane.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    place = {"kubernetes.io/hostname": victim["spec"]["nodeName"]}
+    spec = {"priorityClassName": "urgent", "containers": [container], "nodeSelector": place}
+    job.plane.ask("POST", job.path("Pod"), {"metadata": {"name": "urgent"}, "spec": spec})
+    path = job.path("Pod", name="urgent")
+    until(lambda: job.plane.ask("GET", path)["spec"].get("nodeName"), job.describe)
