@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 from watched import Place, create_pod, eventually, job_map, training_job
@@ -67,6 +68,7 @@ class Tenant:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.number = itertools.count()
+        self.rounds = 0  # of all that it does
 
     def pod(self, *, image: str = "i", notes: int = 0, owner: str = "", job: str = "evil") -> str:
         """Creates a Pod that looks like one of a job."""
@@ -94,7 +96,8 @@ class Tenant:
             key = {"config": "job.yaml", "etcompile-status": "record"}.get(slot, "hostfile")
             filling = text * (1_000_000 // len(text.encode()))
             name = f"full-{number}"
-            self.place.cluster.create(job_map(self.place, f"{name}-{slot}", name, **{key: filling}))
+            filled = job_map(self.place, f"{name}-{slot}", name, **{key: filling})
+            self.place.cluster.server_side_apply(filled, force=True)
 
     def free_cap(self) -> None:
         for number, (_, slot) in enumerate(itertools.product(PATTERNS, SLOTS)):
@@ -125,10 +128,11 @@ class Tenant:
         body = {"status": {"phase": "Failed", "containerStatuses": [status]}}
         self.place.plane.ask("PATCH", path, body, "application/merge-patch+json")
 
-    def run(self, stop: threading.Event, problems: list[BaseException]) -> None:
+    def run(self, stop: threading.Event) -> None:
         """Does everything again and again."""
-        try:
-            while not stop.is_set():
+        while not stop.is_set():
+            # The API server that it overloads refuses some of it.
+            with contextlib.suppress(ClusterError, HTTPError):
                 for name in [self.pod(notes=240_000) for _ in range(10)]:
                     self.delete(name)
                 dots = self.pod(image="." * 1_000_000, job="bad")
@@ -139,8 +143,7 @@ class Tenant:
                 stop.wait(1.0)
                 self.free_cap()
                 self.delete(dots)
-        except BaseException as error:
-            problems.append(error)
+                self.rounds += 1
 
 
 class Control:
@@ -165,7 +168,7 @@ class Control:
             if stop.wait(0.1):
                 return
             begun = time.monotonic()
-            with contextlib.suppress(ClusterError):
+            with contextlib.suppress(ClusterError, HTTPError):
                 self._place.cluster.patch(self._maps, "control", {"data": {"n": str(number)}})
             self.slowest = max(self.slowest, time.monotonic() - begun)
 
@@ -187,13 +190,13 @@ def test_failed_workers_next_to_a_hostile_tenant_return_within_5_seconds(
         if value["kind"] != "Pod":
             tenant.place.cluster.create(value)
     tenant.fill_pages()
-    stop, problems, waits = threading.Event(), [], []
+    stop, waits = threading.Event(), []
     control, slowest = Control(place), []
     log = tmp_path / "watcher.log"
     shared = place.namespace, tenant.place.namespace
     with watcher(control_plane.kubeconfig(), *shared, log=log) as process:
         eventually(lambda: len(place.hosts()) == 40, 60 + PODS)  # it reads them all first
-        hostile = threading.Thread(target=tenant.run, args=(stop, problems), daemon=True)
+        hostile = threading.Thread(target=tenant.run, args=(stop,), daemon=True)
         hostile.start()
         threading.Thread(target=control.run, args=(stop,), daemon=True).start()
         end = time.monotonic() + SECONDS
@@ -222,7 +225,7 @@ def test_failed_workers_next_to_a_hostile_tenant_return_within_5_seconds(
     print(f"{len(waits)} workers, {max(waits):.2f} s at most (writes of others")
     print(f"{max(slowest):.2f} s at most), {sum(wait > 5 for wait in waits)} above 5 s, {peak} MiB")
     assert late == []
-    assert [*map(str, problems)] == []
+    assert tenant.rounds > 0
     assert "stopped leading" not in log.read_text()
     assert peak <= 128
 
