@@ -61,15 +61,25 @@ _TRAINERS = {
 """Of each Kubeflow kind with a container of its own: the key of its types, that container."""
 
 
-def kubeflow_job(kind: str, types: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
-    """A job of the Training Operator; a number stands for that many plain replicas of a type."""
+def kubeflow_job(
+    kind: str, types: Mapping[str, Any], policy: str = "", *, together: bool = False, **spec: Any
+) -> dict[str, Any]:
+    """A job of the Training Operator; a number stands for that many plain replicas of a type.
+
+    Args:
+        policy: The `restartPolicy` of each of those.
+        together: Whether it restarts as a whole.
+    """
+    policies = {"restartPolicy": policy} if policy else {}
     whole = {
-        name: replicas(kind, one) if isinstance(one, int) else one for name, one in types.items()
+        name: {**replicas(kind, one), **policies} if isinstance(one, int) else one
+        for name, one in types.items()
     }
+    annotations = {"annotations": {"etcompile.dev/restart-together": "true"}} if together else {}
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": kind,
-        "metadata": {"name": "mnist"},
+        "metadata": {"name": "mnist", **annotations},
         "spec": {_TRAINERS[kind][0]: whole, **spec},
     }
 

@@ -30,10 +30,7 @@ def et(policy: str = "Always", launcher: str | None = None, **more: Any) -> dict
 
 
 def kubeflow(kind: str, policy: str, types: dict[str, int], **spec: Any) -> World:
-    whole = {name: {**replicas(kind, count)} for name, count in types.items()}
-    for one in whole.values():
-        one["restartPolicy"] = policy
-    return World(kubeflow_job(kind, whole, **spec))
+    return World(kubeflow_job(kind, types, policy, **spec))
 
 
 def rescale(world: World, *documents: dict[str, Any]) -> None:
@@ -531,8 +528,7 @@ def test_training_operator_47_a_gap_below_a_worker_that_leaves_is_not_filled() -
 def test_training_operator_48_failure_of_a_deleted_pod_does_not_count() -> None:
     elastic = {"minReplicas": 1, "maxReplicas": 3}
     world = kubeflow("PyTorchJob", "ExitCode", {"Worker": 3}, elasticPolicy=elastic)
-    documents = {"Worker": {**replicas("PyTorchJob", 2), "restartPolicy": "ExitCode"}}
-    rescale(world, kubeflow_job("PyTorchJob", documents, elasticPolicy=elastic))
+    rescale(world, kubeflow_job("PyTorchJob", {"Worker": 2}, "ExitCode", elasticPolicy=elastic))
     world.change("mnist-worker-2", deleting=True)
     world.fail("mnist-worker-2", 1)
     world.delete(WORKER, code=1)

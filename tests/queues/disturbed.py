@@ -18,7 +18,7 @@ from queueing import Cluster, Queues
 
 import etcompile
 from etcompile import Options, Settings
-from specs import kubeflow_job, replicas
+from specs import kubeflow_job
 from waiting import eventually
 
 PATIENCE = 180.0
@@ -52,8 +52,7 @@ def asking(document: dict[str, Any], cpus: int = 1) -> dict[str, Any]:
 
 def kubeflow(kind: str, **types: int) -> dict[str, Any]:
     """A job of the Training Operator whose replicas come back after a failure."""
-    policy = {"restartPolicy": "ExitCode"}
-    return kubeflow_job(kind, {name: {**replicas(kind, n), **policy} for name, n in types.items()})
+    return kubeflow_job(kind, types, "ExitCode")
 
 
 class WatchedJob:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from msgspec import structs
-from watched import QUICK, eventually, training_job
+from watched import QUICK, created_pods, eventually, training_job
 
 from etcompile.model.run_record import ANOTHER_RUN, UNREADABLE
 
@@ -33,6 +33,16 @@ def begun(place, workers: int = 3) -> None:
     eventually(lambda: place.whole(workers))
 
 
+def loses_a_worker(place, watching=None) -> None:
+    """Fails a worker, which comes back; `watching` starts a watcher in between."""
+    uid = place.uid("bert-worker-1")
+    place.fails("bert-worker-1")
+    if watching is not None:
+        watching()
+    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
+    eventually(lambda: place.whole(3))
+
+
 def images(place) -> set[str]:
     return {pod["spec"]["containers"][0]["image"] for pod in place.pods().values()}
 
@@ -49,12 +59,7 @@ def test_old_run_is_supervised_to_its_end_if_apply_could_not_replace_pods(place,
     if not there:
         first.stop()
     declare(place, job(IMAGE))
-    uid = place.uid("bert-worker-1")
-    place.fails("bert-worker-1")
-    if not there:
-        watching()
-    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
-    eventually(lambda: place.whole(3))
+    loses_a_worker(place, None if there else watching)
     assert images(place) == {"horovod/horovod:0.28.1"}
     assert place.record()["run"] == record["run"]
     eventually(lambda: place.record().get("reason") == ANOTHER_RUN)
@@ -72,15 +77,14 @@ def test_pods_that_somebody_replaces_one_by_one_are_not_recreated(place, watchin
     begun(place)
     declare(place, job(IMAGE))
     objects = [one for one in place.compiled(job(IMAGE)) if one["kind"] == "Pod"]
-    before = len([one for one in place.writes("watch") if one[:2] == ("create", "pods")])
+    before = created_pods(place)
     for value in objects:
         name = value["metadata"]["name"]
         place.cluster.delete(place.cluster.resource("v1", "Pod"), name)
         time.sleep(QUICK.settle)
         place.cluster.create(value)
     eventually(lambda: place.whole(3))
-    creations = [one for one in place.writes("watch") if one[:2] == ("create", "pods")]
-    assert len(creations) == before
+    assert created_pods(place) == before
     assert images(place) == {IMAGE}
     eventually(lambda: place.phase() == "Running")
     assert messages(place) == []
@@ -102,12 +106,7 @@ def test_run_whose_job_becomes_unreadable_is_supervised_to_its_end(place, watchi
         first.stop()
     maps = place.cluster.resource("v1", "ConfigMap")
     place.cluster.patch(maps, "bert-config", {"data": {"job.yaml": text}})
-    uid = place.uid("bert-worker-1")
-    place.fails("bert-worker-1")
-    if not there:
-        watching()
-    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
-    eventually(lambda: place.whole(3))
+    loses_a_worker(place, None if there else watching)
     eventually(lambda: place.record().get("reason") == UNREADABLE)
     assert "keeps managing the run" in place.record()["message"]
     place.becomes("bert-launcher", "Succeeded", 0)

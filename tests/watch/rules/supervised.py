@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from specs import kubeflow_job, replicas
+from specs import kubeflow_job
 from world import World
 
 FIRST = "mnist-master-0"
@@ -12,11 +12,7 @@ def pytorch_job(
     workers: int = 2, restart: str = "OnFailure", limit: int | None = None, **annotations: str
 ) -> dict[str, Any]:
     """A PyTorchJob that restarts in place, with further annotations of ours."""
-    types = {
-        "Master": {**replicas("PyTorchJob", 1), "restartPolicy": restart},
-        "Worker": {**replicas("PyTorchJob", workers), "restartPolicy": restart},
-    }
-    document = kubeflow_job("PyTorchJob", types)
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": workers}, restart)
     names = {f"etcompile.dev/{name.replace('_', '-')}": text for name, text in annotations.items()}
     document["metadata"]["annotations"] = {"etcompile.dev/restart": "in-place", **names}
     if limit is not None:

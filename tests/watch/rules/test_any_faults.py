@@ -34,13 +34,8 @@ def et(policy: str, launcher: str = "Never", **spec: Any) -> dict[str, Any]:
 
 
 def torch(policy: str, *, together: bool = False, **policies: Any) -> dict[str, Any]:
-    types = {"Master": {**replicas("PyTorchJob", 1)}, "Worker": {**replicas("PyTorchJob", 2)}}
-    for one in types.values():
-        one["restartPolicy"] = policy
-    job = kubeflow_job("PyTorchJob", types, runPolicy=policies)
-    if together:
-        job["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
-    return job
+    types = {"Master": 1, "Worker": 2}
+    return kubeflow_job("PyTorchJob", types, policy, together=together, runPolicy=policies)
 
 
 def dlrover() -> dict[str, Any]:

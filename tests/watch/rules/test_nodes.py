@@ -13,10 +13,8 @@ LOST, AVOID = "etcompile.dev/lost-node-after", "etcompile.dev/avoid-nodes"
 
 
 def job(workers: int = 3, **annotations: str) -> World:
-    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": workers})
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": workers}, "OnFailure")
     document["metadata"]["annotations"] = annotations
-    for replica in document["spec"]["pytorchReplicaSpecs"].values():
-        replica["restartPolicy"] = "OnFailure"
     world = World(document)
     for name in world.pods:
         world.change(name, node=f"node-of-{name}")

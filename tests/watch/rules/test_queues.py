@@ -8,13 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from etcompile.model import Settings
-from specs import elastic_job, kubeflow_job, replicas, training_job
+from specs import elastic_job, kubeflow_job, training_job
 from world import World
 
 
 def queued(**policies: str) -> World:
-    types = {"Worker": {**replicas("PyTorchJob", 3), "restartPolicy": "ExitCode"}}
-    job = kubeflow_job("PyTorchJob", types)
+    job = kubeflow_job("PyTorchJob", {"Worker": 3}, "ExitCode")
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
     job["metadata"]["annotations"] = {
         f"etcompile.dev/{key}": value for key, value in policies.items()

@@ -10,11 +10,8 @@ from world import World
 LOST = "ConnectionResetError: Connection reset by peer"
 
 
-def together(workers: int = 3) -> World:
-    """A PyTorchJob that is made again as a whole when a replica fails."""
-    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": workers})
-    document["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
-    return World(document)
+def together() -> World:
+    return World(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3}, together=True))
 
 
 def fails(world: World, name: str, code: int = 1, **facts: Any) -> None:
@@ -57,10 +54,7 @@ def test_events_and_record_explain_a_failure_as_why_does() -> None:
 
 
 def test_record_and_event_name_the_failure_that_others_followed_from() -> None:
-    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3})
-    for replicas in document["spec"]["pytorchReplicaSpecs"].values():
-        replicas["restartPolicy"] = "Never"
-    alone = World(document)
+    alone = World(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3}, "Never"))
     gang = together()
     for world in (alone, gang):
         fails(world, "mnist-worker-0", tail=LOST)

@@ -12,9 +12,7 @@ from world import START, World
 
 
 def pytorch_job(**policy: Any) -> dict[str, Any]:
-    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3})
-    document["spec"]["runPolicy"] = policy
-    return document
+    return kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3}, runPolicy=policy)
 
 
 def seconds(world: World) -> tuple[float, float]:
@@ -82,9 +80,7 @@ def test_timeline_ends_when_the_deciding_pods_ended() -> None:
 
 
 def test_attempt_of_a_timeline_ends_with_the_cause_of_its_restart() -> None:
-    document = pytorch_job(backoffLimit=3)
-    document["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
-    world = World(document)
+    world = World(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3}, together=True))
     world.wait(50)
     world.fail("mnist-master-0", 1)
     world.wait(4)  # its Pods are made again, and start

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from specs import dlrover_type, elastic_job, kubeflow_job, replicas, training_job
+from specs import dlrover_type, elastic_job, kubeflow_job, training_job
 from watcher_rules import observed
 from world import World
 
@@ -12,8 +12,7 @@ REASONS = ("OutOfcpu", "OutOfpods", "OutOfnvidia.com/gpu", "NodeAffinity", "Tain
 
 
 def torch(policy: str) -> dict[str, Any]:
-    types = {"Worker": {**replicas("PyTorchJob", 2), "restartPolicy": policy}}
-    return kubeflow_job("PyTorchJob", types, runPolicy={"backoffLimit": 1})
+    return kubeflow_job("PyTorchJob", {"Worker": 2}, policy, runPolicy={"backoffLimit": 1})
 
 
 def restarting() -> dict[str, Any]:

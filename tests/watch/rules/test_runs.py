@@ -8,7 +8,7 @@ from etcompile import Settings
 from etcompile.causes.log import Failure
 from etcompile.k8s.pod_state import PodState, Waiting
 from etcompile.watch.core.run import CreatePod, DeletePod, WriteStatus
-from specs import kubeflow_job, replicas, training_job, worker
+from specs import kubeflow_job, training_job, worker
 from watcher_rules import observed
 from world import START, World, of_replicas, stored_job
 
@@ -16,12 +16,8 @@ from world import START, World, of_replicas, stored_job
 def torch(
     git: bool = False, *, policy: str = "OnFailure", together: bool = False, **run: Any
 ) -> World:
-    types = {"Master": {**replicas("PyTorchJob", 1)}, "Worker": {**replicas("PyTorchJob", 3)}}
-    for one in types.values():
-        one["restartPolicy"] = policy
-    job = kubeflow_job("PyTorchJob", types, runPolicy=run)
-    if together:
-        job["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
+    types = {"Master": 1, "Worker": 3}
+    job = kubeflow_job("PyTorchJob", types, policy, together=together, runPolicy=run)
     return World(job, git=git)
 
 
@@ -329,7 +325,7 @@ def test_run_that_lost_a_replica_before_its_start_is_running() -> None:
 
 
 def suspended(world: World, suspend: bool, **more: Any) -> None:
-    types = {"Master": {**replicas("PyTorchJob", 1)}, "Worker": {**replicas("PyTorchJob", 3)}}
+    types = {"Master": 1, "Worker": 3}
     run = {"suspend": suspend, **more}
     world.job, world.settings = stored_job(kubeflow_job("PyTorchJob", types, runPolicy=run))
 

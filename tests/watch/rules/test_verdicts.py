@@ -8,20 +8,14 @@ import pytest
 from defects.test_trainer import job as train_job
 from defects.test_trainer import runtime
 from etcompile.watch.core.run import CreatePod, Requeue
-from specs import kubeflow_job, replicas, training_job
+from specs import kubeflow_job, training_job
 from world import START, World, mpi_job
 
 
 def kubeflow(
     kind: str, types: dict[str, int], policy: str = "Never", *, together: bool = False, **more: Any
 ) -> World:
-    whole = {name: {**replicas(kind, count)} for name, count in types.items()}
-    for one in whole.values():
-        one["restartPolicy"] = policy
-    job = kubeflow_job(kind, whole, **more)
-    if together:
-        job["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
-    return World(job)
+    return World(kubeflow_job(kind, types, policy, together=together, **more))
 
 
 ELASTIC = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}}

@@ -1,18 +1,13 @@
 """A phase that waits says for what, and has a way out."""
 
-from specs import kubeflow_job, replicas
+from specs import kubeflow_job
 from world import World
 
-
-def together(workers: int = 3) -> dict:
-    types = {"Worker": {**replicas("PyTorchJob", workers), "restartPolicy": "OnFailure"}}
-    job = kubeflow_job("PyTorchJob", types)
-    job["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
-    return job
+TOGETHER = kubeflow_job("PyTorchJob", {"Worker": 3}, "OnFailure", together=True)
 
 
 def test_joint_restart_creates_a_replica_that_was_never_there() -> None:
-    world = World(together(), start=False)
+    world = World(TOGETHER, start=False)
     world.create("mnist-worker-0")
     world.create("mnist-worker-1")
     world.get_ready()
@@ -24,7 +19,7 @@ def test_joint_restart_creates_a_replica_that_was_never_there() -> None:
 
 
 def test_joint_restart_says_after_a_minute_which_pod_it_waits_for() -> None:
-    world = World(together())
+    world = World(TOGETHER)
     world.fail("mnist-worker-0")
     world.settle()
     world.wait(50, ready=False)
@@ -39,7 +34,7 @@ def test_joint_restart_says_after_a_minute_which_pod_it_waits_for() -> None:
 
 
 def test_run_without_its_record_says_which_pods_are_missing() -> None:
-    world = World(together())
+    world = World(TOGETHER)
     world.fail("mnist-worker-0")
     world.settle()
     world.status = None  # somebody deletes it in the middle of a restart
