@@ -8,6 +8,7 @@ tests must not wait for it. Pods have no phase until a test writes their status.
 import base64
 import contextlib
 import ctypes
+import io
 import json
 import os
 import signal
@@ -20,9 +21,11 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Mapping, Sequence
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
+import urllib3
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from controlplane.certificates import Authority, write_key
@@ -58,6 +61,11 @@ class ControlPlane:
         self.binaries = binaries
         self._processes: list[subprocess.Popen[bytes]] = []
         self._audit = folder / "audit.log"
+        # Where in that log each namespace begins.
+        self._begun: dict[str, int] = {}
+        self._http = urllib3.PoolManager(
+            maxsize=32, retries=False, timeout=30, ca_certs=str(self.authority.file)
+        )
         try:
             self._start(flags)
         except BaseException:
@@ -70,6 +78,7 @@ class ControlPlane:
             process.kill()
             process.wait()
         self._processes.clear()
+        self._http.clear()
 
     # ---- who talks to it -----------------------------------------------------------------------
 
@@ -140,6 +149,7 @@ class ControlPlane:
     def namespace(self, labels: Mapping[str, str] | None = None) -> str:
         """A new namespace, with the ServiceAccount that Pods have without asking."""
         name = f"test-{uuid.uuid4().hex[:8]}"
+        self._begun[name] = self._audit.stat().st_size if self._audit.exists() else 0
         metadata = {"name": name, "labels": dict(labels or {})}
         self.ask("POST", "/api/v1/namespaces", {"metadata": metadata})
         accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
@@ -152,19 +162,16 @@ class ControlPlane:
         self, method: str, path: str, body: Any = None, content: str = "application/json"
     ) -> Any:
         """A request of the administrator, by other code than what is tested."""
-        request = urllib.request.Request(
-            self.server + path,
-            None if body is None else json.dumps(body).encode(),
-            {"Authorization": f"Bearer {ADMIN_TOKEN}", "Content-Type": content},
-            method=method,
-        )
-        trusted = ssl.create_default_context(cafile=str(self.authority.file))
-        # Nothing of the environment: threads of tests ask while others change it.
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted)
-        )
-        with opener.open(request, timeout=30) as answer:
-            return json.load(answer)
+        url, data = self.server + path, None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {ADMIN_TOKEN}", "Content-Type": content}
+        try:
+            answer = self._http.request(method, url, body=data, headers=headers)
+        except urllib3.exceptions.HTTPError as error:
+            raise OSError(str(error)) from error
+        if answer.status >= 300:
+            said = io.BytesIO(answer.data)
+            raise urllib.error.HTTPError(url, answer.status, answer.reason or "", Message(), said)
+        return answer.json()
 
     def set_status(self, path: str, status: dict[str, Any]) -> Any:
         """Writes the status of an object, as a kubelet would: `set_status(pod_path, {...})`."""
@@ -178,13 +185,18 @@ class ControlPlane:
         The order is that in which they came: the log has them as they ended, and two that end at
         about the same time in any order.
         """
-        marker = uuid.uuid4().hex
+        marker = uuid.uuid4().hex.encode()
         # The log is written behind the answer: once this request is in it, so is what came before.
-        self.ask("GET", f"/version?marker={marker}")
-        while marker not in (text := self._audit.read_text()):
-            time.sleep(0.01)
+        self.ask("GET", f"/version?marker={marker.decode()}")
+        with self._audit.open("rb") as log:
+            log.seek(self._begun.get(namespace, 0))
+            text = log.read()
+            while marker not in text:
+                time.sleep(0.01)
+                text += log.read()
         # The last line may be one that is being written.
-        events = [json.loads(line) for line in text[: text.rindex("\n")].splitlines()]
+        lines = text[: text.rindex(b"\n")].splitlines()
+        events = [json.loads(line) for line in lines if namespace.encode() in line]
         events.sort(key=lambda event: str(event["requestReceivedTimestamp"]))
         return [
             event
@@ -303,6 +315,7 @@ class ControlPlane:
             "--watch-cache-sizes=podtemplates#0",
             f"--audit-policy-file={policy}",
             f"--audit-log-path={self._audit}",
+            "--audit-log-maxsize=100000",  # megabytes: it is never moved away
             *flags,
         )
         self._wait_until_ready()
