@@ -20,7 +20,13 @@ class NoProgramError(Exception):
     """A program is not here; the message says why, in one line."""
 
 
-def built(module: Path, name: str, package: str, tell: Callable[[str], None]) -> Path:
+def built(
+    module: Path,
+    name: str,
+    package: str,
+    tell: Callable[[str], None],
+    prepare: Callable[[Path], None] = lambda folder: None,
+) -> Path:
     """A program of a module, from the cache or built now.
 
     Args:
@@ -28,6 +34,7 @@ def built(module: Path, name: str, package: str, tell: Callable[[str], None]) ->
         name: What to call the program.
         package: What to build.
         tell: Is told, once, that a build begins.
+        prepare: Writes what `go.mod` replaces by a local folder; a module with a `go.sum` has none.
 
     Raises:
         NoProgramError: it cannot be built.
@@ -48,6 +55,7 @@ def built(module: Path, name: str, package: str, tell: Callable[[str], None]) ->
             if not (module / "go.sum").exists():
                 source = folder
                 shutil.copy(module / "go.mod", source)
+                prepare(source)
                 flags.append("-mod=mod")
             run_go(source, "build", *flags, package)
             fresh.rename(file)

@@ -11,11 +11,13 @@ from typing import Any
 import gang_schedulers
 import pytest
 from disturbed import QueuedJob, asking, kubeflow, until
+from gang_jobs import fixed, preempt, roles
 from queueing import NODES, Queues
 
 from controlplane.fixtures import teller
 from gobuilds import NoProgramError
 
+KINDS = (*fixed(1),)
 Start = Callable[[dict[str, Any]], QueuedJob]
 
 
@@ -49,8 +51,9 @@ def is_refused(pod: dict[str, Any]) -> bool:
     return conditions.get("PodScheduled", {}).get("status") == "False"
 
 
-def test_a_gang_starts_when_all_of_it_fits(start: Start, queues: Queues) -> None:
-    job = start(asking(kubeflow("PyTorchJob", Master=1, Worker=NODES), cpus=3))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gang_starts_when_all_of_it_fits(start: Start, queues: Queues, kind: str) -> None:
+    job = start(asking(fixed(NODES + 1)[kind], cpus=3))
     until(lambda: len(job.pods()) == NODES + 1 and all(map(is_refused, job.pods())), job.describe)
     time.sleep(3)
     assert [pod for pod in job.pods() if pod["spec"].get("nodeName")] == [], job.describe()
@@ -62,17 +65,30 @@ def test_a_gang_starts_when_all_of_it_fits(start: Start, queues: Queues) -> None
         queues.remove_node("spare")
 
 
-def test_what_a_running_gang_loses_is_scheduled_again(start: Start) -> None:
-    job = start(asking(kubeflow("PyTorchJob", Master=1, Worker=2)))
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_running_gang_loses_is_scheduled_again(start: Start, kind: str) -> None:
+    job = start(asking(fixed(3)[kind]))
+    job.wait_until_supervised()
+    others = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
+    victim = next(pod for pod in others if roles([pod]) <= {"worker", "node"})
+    others.remove(victim)
+    job.exit(victim, 137)
+    until(lambda: not job.runs(victim), job.describe)
     job.wait_until_whole()
-    master, *workers = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
-    job.exit(workers[0], 137)
-    until(lambda: not job.runs(workers[0]), job.describe)
-    job.wait_until_whole()
-    assert job.runs(master)
-    assert job.runs(workers[1])
+    assert all(map(job.runs, others)), job.describe()
     job.complete()
     until(lambda: job.phase() == "Succeeded", job.describe)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_preempted_worker_comes_back_when_there_is_room(start: Start, kind: str) -> None:
+    job = start(asking(fixed(3)[kind], cpus=3))
+    job.wait_until_supervised()
+    victim = next(pod for pod in job.running() if roles([pod]) <= {"worker", "node"})
+    preempt(job, victim)
+    until(lambda: not job.runs(victim), job.describe)
+    job.plane.ask("DELETE", job.path("Pod", name="urgent"))
+    job.wait_until_whole()
 
 
 def test_a_worker_comes_back_when_another_one_has_completed(start: Start) -> None:

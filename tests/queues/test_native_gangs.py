@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import yaml
 from disturbed import WatchedJob, asking, kubeflow, until
+from gang_jobs import elastic, et_job, fixed, mpi, preempt, roles, train_job
 from queueing import NODES, RACK, Cluster, Programs, on_separate_plane
 
 import etcompile
 from controlplane.fixtures import teller
 from etcompile import Options, Settings
 from gobuilds import NoProgramError
-from specs import HOROVOD, mpi_job, training_job
+from specs import HOROVOD
 
 SPARE = (f"node-{NODES}", f"node-{NODES + 1}")
 NATIVE = {
@@ -29,61 +30,17 @@ NATIVE = {
 """By minor version of Kubernetes: the API of its own gangs, and its feature gates."""
 
 
-def elastic(document: dict[str, Any], policy: dict[str, Any]) -> dict[str, Any]:
-    document["spec"] |= policy
-    return document
-
-
-def mpi(version: str, workers: int, command: list[str]) -> dict[str, Any]:
-    job = mpi_job(version)
-    types = job["spec"]["mpiReplicaSpecs"]
-    types["Launcher"]["template"]["spec"]["containers"][0]["command"] = command
-    types["Worker"] |= {"replicas": workers, "restartPolicy": "OnFailure"}
-    if version == "v1":
-        types["Launcher"]["restartPolicy"] = "OnFailure"
-    return job
-
-
-def train_job(nodes: int, **annotations: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {
-            "name": "mnist",
-            "annotations": {f"etcompile.dev/{key}": text for key, text in annotations.items()},
-        },
-        "spec": {
-            "runtimeRef": {"name": "torch-distributed"},
-            "trainer": {"numNodes": nodes, "resourcesPerNode": {"requests": {"cpu": "3"}}},
-        },
-    }
-
-
-def et_job(command: list[str], **bounds: int) -> dict[str, Any]:
-    job = training_job(replicas=3)
-    types = job["spec"]["etReplicaSpecs"]
-    types["launcher"]["restartPolicy"] = "OnFailure"
-    types["worker"] |= {"restartPolicy": "OnFailure", **bounds}
-    [launcher] = types["launcher"]["template"]["spec"]["containers"]
-    launcher["command"] = command
-    return job
-
-
 _ELASTIC = {"rdzvBackend": "c10d", "minReplicas": 3, "maxReplicas": 5}
 _HOROVOD = [word if word != "1" else "2" for word in HOROVOD]
 _HOROVOD_MPI = [word.replace("/etc/edl", "/etc/mpi") for word in _HOROVOD]
-_MPIRUN = ["mpirun", "-np", "3", "train"]
 JOBS = {
-    "PyTorchJob": (kubeflow("PyTorchJob", Master=1, Worker=3), 4),
+    **{kind: (document, 4) for kind, document in fixed(4).items()},
     "PyTorchJob, elastic": (
         elastic(kubeflow("PyTorchJob", Worker=4), {"elasticPolicy": _ELASTIC}),
         3,
     ),
-    "MPIJob": (mpi("v2beta1", 3, _MPIRUN), 4),
     "MPIJob, elastic": (mpi("v1", 3, _HOROVOD_MPI), 3),
-    "TrainJob": (train_job(4), 4),
     "TrainJob, elastic": (train_job(4, nnodes="3:5"), 3),
-    "TrainingJob": (et_job(_MPIRUN), 4),
     "TrainingJob, elastic": (et_job(_HOROVOD, minReplicas=2, maxReplicas=5), 3),
 }
 """Each job, of four Pods, and how many of them must fit."""
@@ -104,8 +61,6 @@ class Gangs(Cluster):
         super().__init__(*arguments)
         for name in SPARE:
             self.add_node(name)
-        urgent = {"metadata": {"name": "urgent"}, "value": 1000}
-        self.plane.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
 
     def settings(self) -> Settings:
         return Settings(gang="native", run="one", kubernetes_version=f"1.{self.minor}")
@@ -172,15 +127,6 @@ class GangJob(WatchedJob):
         }
         groups: list[dict[str, Any]] = self.plane.ask("GET", path)["items"]
         return groups
-
-    def preempt(self, victim: dict[str, Any]) -> None:
-        """Lets an urgent Pod take the node of a Pod."""
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
-        place = {"kubernetes.io/hostname": victim["spec"]["nodeName"]}
-        spec = {"priorityClassName": "urgent", "containers": [container], "nodeSelector": place}
-        self.plane.ask("POST", self.path("Pod"), {"metadata": {"name": "urgent"}, "spec": spec})
-        urgent = self.path("Pod", name="urgent")
-        until(lambda: self.plane.ask("GET", urgent)["spec"].get("nodeName"), self.describe)
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +196,7 @@ def test_a_gang_is_held_started_replaced_scaled_preempted_and_deleted(
         gangs.leave(*range(job.size))
 
     before = job.running()
-    job.preempt(before[-1])
+    preempt(job, before[-1])
     until(lambda: len(job.bound()) < job.size, job.describe)
     left = [pod for pod in before if job.runs(pod)]
     assert len(left) == (0 if rigid and gangs.minor >= 37 else job.size - 1), job.describe()
@@ -260,10 +206,6 @@ def test_a_gang_is_held_started_replaced_scaled_preempted_and_deleted(
 
     job.etcompile("delete", "--job", job.name, "--yes")
     until(lambda: not job.pods() and not job.groups(), job.describe)
-
-
-def roles(pods: list[dict[str, Any]]) -> set[str]:
-    return {pod["metadata"]["labels"]["etcompile.dev/role"] for pod in pods}
 
 
 def membership(pod: dict[str, Any]) -> str:
@@ -277,7 +219,7 @@ def test_a_preempted_launcher_comes_back(gangs: Gangs, start: Start, name: str) 
     job = start(JOBS[name][0])
     job.wait_until_supervised()
     launcher = next(pod for pod in job.running() if roles([pod]) == {"launcher"})
-    job.preempt(launcher)
+    preempt(job, launcher)
     until(lambda: not job.runs(launcher), job.describe)
     time.sleep(3)
     gangs.plane.ask("DELETE", job.path("Pod", name="urgent"))
