@@ -13,16 +13,18 @@ from etcompile.diagnostics.message_text import excerpt, excerpts
 from etcompile.exitcodes import CLUSTER, CONFLICT, REPLACEMENT
 from etcompile.kubeapi import Cluster
 from etcompile.plan.groups import listed
-from etcompile.plan.step import FieldChange, Plan, Step
+from etcompile.plan.step import FieldChange, Plan
 from etcompile.rollout import Choices, Outcome, Proposal, Refusal, Rollout, StepEvent
 from etcompile.rollout.dryrun import denied, refusals
 from etcompile.rollout.inventory import Inventories
+from etcompile.rollout.refusals import Cause
 from etcompile.rollout.writer import Writer
 
-_CODES = {
+_CODES: dict[Cause, str] = {
     "conflict": codes.FOREIGN_OBJECT,
     "replace": codes.MUST_BE_REPLACED,
     "invalid": codes.OBJECT_REFUSED,
+    "room": codes.NO_ROOM_IN_QUOTA,
 }
 _ANOTHER_RUN = "another ID in the annotation etcompile.dev/run of its job creates new Pods instead"
 _LONGEST = 80
@@ -51,27 +53,17 @@ def refused(proposal: Proposal) -> Result | None:
         code = CONFLICT
     else:
         code = CLUSTER if any(step.needs == "room" for step in steps) else REPLACEMENT
-    # Steps whose reasons say everything are reported together.
-    groups: dict[object, list[Step]] = {}
+    known = []
     for step in steps:
-        is_plain = not step.changes and step.needs in (None, "room")
-        groups.setdefault(step.reasons if is_plain else step.id, []).append(step)
-    diagnostics = []
-    for group in groups.values():
-        step = group[0]
-        objects = listed(dict.fromkeys(other.ref for other in group))
         changes = [change for change in step.changes if change.manager or change.immutable]
-        problem = "; ".join((*(reason.text for reason in step.why), *map(both_values, changes)))
-        if step.needs == "room":
-            facts = {"object": objects, "problem": problem}
-            diagnostics.append(diagnose(codes.NO_ROOM_IN_QUOTA, None, **facts))
-            continue
+        reasons = (*(reason.text for reason in step.why), *map(both_values, changes))
         hints = [remedy.words for remedy in step.remedies]
         hint = "; ".join((*hints, _ANOTHER_RUN) if step.needs == "replace" else hints)
-        kind = codes.FOREIGN_OBJECT if step.action == "conflict" else codes.MUST_BE_REPLACED
-        facts = {"object": objects, "problem": problem, "advice": hint}
-        diagnostics.append(diagnose(kind, None, **facts))
-    return Result(code, tuple(diagnostics))
+        cause: Cause = "room" if step.needs == "room" else "replace"
+        if step.action == "conflict":
+            cause = "conflict"
+        known.append(Refusal(step.ref, cause, reasons, hint))
+    return Result(code, tuple(_diagnostics(known)))
 
 
 def execute(

@@ -12,10 +12,10 @@ from etcompile.exitcodes import CLUSTER, CONFLICT, INPUT, REPLACEMENT
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import ObjectRef
 
-Cause = Literal["conflict", "replace", "cluster", "rights", "namespace", "invalid"]
+Cause = Literal["conflict", "replace", "cluster", "rights", "namespace", "invalid", "room"]
 """Somebody else's object or field; a field that cannot change; the API server or the way to it; a
 right that the user lacks; a namespace in which nothing can be created; an object that the API
-server does not accept."""
+server does not accept; a quota that cannot hold what the plan creates."""
 
 _CODES: dict[Cause, int] = {
     "conflict": CONFLICT,
@@ -24,6 +24,7 @@ _CODES: dict[Cause, int] = {
     "rights": CLUSTER,
     "namespace": CLUSTER,
     "invalid": INPUT,
+    "room": CLUSTER,
 }
 
 _FATAL = frozenset({"Credentials", "Interrupted", "Kubeconfig", "Unauthorized", "Unreachable"})
