@@ -78,6 +78,7 @@ class Cluster:
         context: The kubeconfig's context; empty inside a Pod, and with a client.
         namespace: That of objects and requests which name none.
         resource: What the cluster calls a kind: `Resources.resource`.
+        find: The same, or None if the cluster does not serve the kind: `Resources.find`.
         served: The same in the version that it prefers: `Resources.served`.
     """
 
@@ -87,7 +88,8 @@ class Cluster:
         self.context = session.access.context
         self.namespace = session.access.namespace
         resources = Resources(lambda path: session.value("GET", path))
-        self.resource, self.served = resources.resource, resources.served
+        self.resource, self.find = resources.resource, resources.find
+        self.served = resources.served
         self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
         self._dropped: dict[tuple[str, str], None] = {}
 

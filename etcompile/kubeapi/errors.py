@@ -4,7 +4,8 @@ Callers decide on `status` and `reason`; people read the message.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
@@ -131,6 +132,16 @@ class ClusterError(RefusedError):
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         code = _CODES.get(self.reason, codes.CLUSTER_REFUSES)
         return (diagnose(code, None, problem=str(self), advice=self.hint),)
+
+
+@contextmanager
+def if_allowed() -> Iterator[None]:
+    """Leave the block if the user may not read there, or the cluster does not know the kind."""
+    try:
+        yield
+    except ClusterError as error:
+        if error.status not in (403, 404):
+            raise
 
 
 def refusal(

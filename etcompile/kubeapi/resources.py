@@ -58,13 +58,10 @@ class Resources:
         self._lock = threading.Lock()
         self._known: dict[str, dict[str, Resource]] = {}
 
-    def resource(self, api_version: str, kind: str) -> Resource:
-        """Return the resource of a kind.
+    def find(self, api_version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind; None if the cluster does not serve it.
 
         A kind that is missing is requested again each time: its CRD may have come since.
-
-        Raises:
-            ClusterError: the cluster does not serve it (`NotFound`), or could not be reached.
         """
         with self._lock:
             resource = self._known.get(api_version, {}).get(kind)
@@ -78,14 +75,22 @@ class Resources:
                     if "/" not in entry["name"]  # a subresource
                 }
                 resource = self._known[api_version].get(kind)
-        if resource is None:
-            raise ClusterError(
-                "NotFound",
-                f"the cluster does not serve {kind} of {api_version}",
-                status=404,
-                hint="install what brings this kind, or render for another profile",
-            )
         return resource
+
+    def resource(self, api_version: str, kind: str) -> Resource:
+        """Return the resource of a kind.
+
+        Raises:
+            ClusterError: the cluster does not serve it (`NotFound`), or could not be reached.
+        """
+        if (resource := self.find(api_version, kind)) is not None:
+            return resource
+        raise ClusterError(
+            "NotFound",
+            f"the cluster does not serve {kind} of {api_version}",
+            status=404,
+            hint="install what brings this kind, or render for another profile",
+        )
 
     def served(self, group: str, kind: str) -> Resource | None:
         versions = ["v1"]
@@ -94,13 +99,8 @@ class Resources:
             preferred = (answer.get("preferredVersion") or {}).get("groupVersion")
             versions = [version["groupVersion"] for version in answer.get("versions") or ()]
             versions.sort(key=lambda version: version != preferred)
-        for version in versions:
-            try:
-                return self.resource(version, kind)
-            except ClusterError as error:
-                if not error.not_found:
-                    raise
-        return None
+        found = (self.find(version, kind) for version in versions)
+        return next(filter(None, found), None)
 
     def _answer(self, version: str) -> Any:
         if not _VERSION.fullmatch(version):

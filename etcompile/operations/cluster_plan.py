@@ -11,6 +11,7 @@ from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.names import is_label
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.kubeapi.errors import if_allowed
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_identity import is_only_another_run
 from etcompile.operations.cluster_state import read_live, unread_keys
@@ -197,14 +198,10 @@ def members_of(values: Iterable[Object]) -> list[ObjectRef]:
 def quotas(cluster: Cluster, plan: Plan) -> dict[str, Sequence[Object]]:
     result: dict[str, Sequence[Object]] = {}
     for namespace in filled(plan):
-        try:
-            result[namespace] = cluster.list(
-                cluster.resource("v1", "ResourceQuota"), namespace
-            ).items
-        except ClusterError as error:
-            if error.status not in (403, 404):
-                raise
-            result[namespace] = ()
+        result[namespace] = ()
+        with if_allowed():
+            resource = cluster.resource("v1", "ResourceQuota")
+            result[namespace] = cluster.list(resource, namespace).items
     return result
 
 

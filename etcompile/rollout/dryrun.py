@@ -31,7 +31,7 @@ from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath, overlap
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
-from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.errors import ClusterError, if_allowed
 from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import Raw, compared
@@ -231,24 +231,17 @@ def denied(cluster: Cluster, plan: Plan, concurrency: int, *, waits: bool) -> li
 
     def missing(verbs: Mapping[str, Sequence[ObjectRef]]) -> Refusal | None:
         ref = next(iter(verbs.values()))[0]
-        try:
-            resource = cluster.resource(ref.api_version, ref.kind)
-        except ClusterError as error:
-            if error.not_found:
-                return None  # the plan creates the kind
-            raise
+        if (resource := cluster.find(ref.api_version, ref.kind)) is None:
+            return None  # the plan creates the kind
         scope = (ref.namespace or cluster.namespace) if resource.namespaced else ""
         attributes = {"group": ref.group, "resource": resource.plural, "namespace": scope}
 
         def may(verb: str, name: str = "") -> bool:
             spec = {"resourceAttributes": {**attributes, "verb": verb, "name": name}}
-            try:
+            with if_allowed():
                 answer = cluster.create({**_REVIEW, "spec": spec})
-            except ClusterError as error:
-                if error.status not in (403, 404):
-                    raise
-                return True  # there are no reviews: the request itself is the answer
-            return bool((answer.get("status") or {}).get("allowed"))
+                return bool((answer.get("status") or {}).get("allowed"))
+            return True  # there are no reviews: the request itself is the answer
 
         # A user may have the right for single names; lists and watches have none.
         lacking = [
@@ -438,12 +431,11 @@ class Policies:
         return steps[-1:] if UNKNOWN in tests else ()  # the last of a role has the longest name
 
     def _read(self, kind: str) -> list[tuple[Mapping[str, Any], str]]:
-        try:
+        policies = None
+        with if_allowed():
             resource = self._cluster.served(_GROUP, kind)
-            policies = self._cluster.list(resource, None).items if resource else ()
-        except ClusterError as error:
-            if error.status not in (403, 404):
-                raise
+            policies = self._cluster.list(resource, None).items if resource else []
+        if policies is None:
             return [({}, UNKNOWN)]
         rules: list[tuple[Mapping[str, Any], str]] = []
         for policy in policies:

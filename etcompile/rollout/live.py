@@ -8,12 +8,13 @@ set of jobs also has orphans: jobs that nothing declares any more, with all that
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
 
 from msgspec import Struct
 
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
-from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.errors import ClusterError, if_allowed
 from etcompile.kubeapi.resources import Resource
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import applysets
@@ -54,7 +55,7 @@ class Live:
         for ref in references:
             wanted[ref.api_version, ref.kind, ref.namespace or self.namespace].add(ref.name)
         for (version, kind, namespace), names in wanted.items():
-            if (resource := self._resource(version, kind)) is None:
+            if (resource := self._cluster.find(version, kind)) is None:
                 continue
             self._versions[version.rpartition("/")[0]] = version
             if len(names) <= _FEW:
@@ -78,7 +79,8 @@ class Live:
         places = list(dict.fromkeys(namespaces))
         for group, kind in kinds:
             # In the version of the declared objects of the group, if there are any.
-            resource = self._resource(self._versions.get(group), kind)
+            version = self._versions.get(group)
+            resource = self._cluster.find(version, kind) if version else None
             resource = resource or self._cluster.served(group, kind)
             if resource is None:
                 continue
@@ -94,16 +96,6 @@ class Live:
                     resource, namespace, labels=labels, one_moment=False
                 ):
                     yield from page.items
-
-    def _resource(self, version: str | None, kind: str) -> Resource | None:
-        if version is None:
-            return None
-        try:
-            return self._cluster.resource(version, kind)
-        except ClusterError as error:
-            if error.not_found:
-                return None
-            raise
 
 
 def live_object(cluster: Cluster, ref: ObjectRef, *, metadata_only: bool = False) -> Object | None:
@@ -122,12 +114,9 @@ def cluster_identity(cluster: Cluster) -> str:
     That is the UID of the namespace kube-system, `-` if it may not be read, and the address of the
     server with a digest of its CA.
     """
-    try:
+    system = None
+    with if_allowed():
         system = cluster.get(cluster.resource("v1", "Namespace"), "kube-system", metadata_only=True)
-    except ClusterError as error:
-        if error.status not in (401, 403):
-            raise
-        system = None
     return f"{system['metadata']['uid'] if system else '-'} {cluster.address}"
 
 
@@ -170,13 +159,10 @@ def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
     """
     parent = inventory_of(cluster, job, namespace)
     kinds, places = applysets.members(parent) if parent is not None else ([], [namespace])
-    must_be_read: dict[Resource, bool] = {}
+    must_be_read = dict[Resource, bool]()
     for version, kind in _KINDS:
-        try:
+        with if_allowed():
             must_be_read[cluster.resource(version, kind)] = False
-        except ClusterError as error:
-            if error.status not in (403, 404):
-                raise
     for group, kind in kinds:
         # A kind that is not served any more has no objects.
         if (resource := cluster.served(group, kind)) is not None:
@@ -188,7 +174,7 @@ def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
         for labels, place in itertools.product(selectors, dict.fromkeys(places)):
             where = (place or namespace) if resource.namespaced else None
             bare = resource.kind == "Secret"
-            try:
+            with nullcontext() if must else if_allowed():
                 for page in cluster.pages(
                     resource, where, labels=labels, metadata_only=bare, one_moment=False
                 ):
@@ -196,9 +182,6 @@ def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
                         if (uid := item["metadata"]["uid"]) not in seen:
                             seen.add(uid)
                             yield item
-            except ClusterError as error:
-                if must or error.status not in (403, 404):
-                    raise
 
 
 # Orphans ----------------------------------------------------------------------------------------

@@ -85,13 +85,9 @@ class Writer:
         # A definition is Established a moment before the API server's discovery has its kind. A
         # kind without a definition has been refused before anything was written.
         last = time.monotonic() + _DISCOVERY
-        while True:
-            try:
-                self._cluster.resource(step.ref.api_version, step.ref.kind)
-                break
-            except ClusterError as error:
-                if not error.not_found or time.monotonic() > last:
-                    raise
+        while self._cluster.find(step.ref.api_version, step.ref.kind) is None:
+            if time.monotonic() > last:
+                break  # the write says why
             time.sleep(_POLL)
         try:
             role = likeness(step.ref, step.job, body["metadata"].get("labels") or {})
@@ -155,12 +151,8 @@ class Writer:
 
     def delete(self, ref: ObjectRef, uid: str | None, *, dry_run: bool = False) -> Written:
         """Delete that very object, if it is still there; a dry run only tries whether it may."""
-        try:
-            resource = self._cluster.resource(ref.api_version, ref.kind)
-        except ClusterError as error:
-            if error.not_found:
-                return Written("deleted", None)
-            raise
+        if (resource := self._cluster.find(ref.api_version, ref.kind)) is None:
+            return Written("deleted", None)
         namespace, has_pods = ref.namespace or None, ref.group in _WITH_PODS
         try:
             was_there = self._cluster.delete(
