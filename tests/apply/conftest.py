@@ -4,6 +4,7 @@ Each test that runs `apply` also compares it with `diff`: see `diff_agrees`.
 """
 
 import contextlib
+import functools
 import os
 import pty
 import signal
@@ -101,19 +102,22 @@ def diff_before(tmp_path: Path, kubeconfig: Path) -> Callable[..., int | None]:
 
 @pytest.fixture
 def run(start, diff_before) -> Run:
-    """Runs `etcompile` to its end; an apply must do what `diff` has shown.
+    """Runs `etcompile` to its end, with the exit code `code`; `apply` must do what `diff` shows.
 
     Tests that count requests name the KUBECONFIG, and so make no others.
     """
 
-    def to_its_end(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-        if arguments[0] != "apply" or environment:
-            return ended(*arguments, **environment)
-        words = [*map(str, arguments[1:])]
-        shown = diff_before(*words)
-        done = ended(*arguments)
+    def to_its_end(
+        *arguments: object, code: int | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        shown = None
+        if arguments[0] == "apply" and not environment:
+            shown = diff_before(*map(str, arguments[1:]))
+        done = ended(*arguments, **environment)
+        said = f"{done.stdout}\n{done.stderr}"
+        if code is not None and done.returncode != code:
+            pytest.fail(f"{arguments} ended with {done.returncode}, not with {code}:\n{said}")
         if shown is not None and not diff_agrees(shown, done):
-            said = f"{done.stdout}\n{done.stderr}"
             pytest.fail(f"diff ended with {shown}, and apply with {done.returncode}:\n{said}")
         return done
 
@@ -258,6 +262,6 @@ def as_user(control_plane, namespace, run):
         name = f"ann-{namespace}"
         control_plane.grant(namespace, name, granted)
         config = control_plane.kubeconfig(user=name, groups=(), namespace=namespace)
-        return lambda *arguments: run(*arguments, KUBECONFIG=str(config))
+        return functools.partial(run, KUBECONFIG=str(config))
 
     return user

@@ -73,8 +73,7 @@ def test_examples_stay_unchanged_where_images_are_always_pulled(
             "--config",
             "secret=runtime",
         )
-        first = run("apply", *options, KUBECONFIG=str(config))
-        assert first.returncode == 0, first.stderr
+        run("apply", *options, KUBECONFIG=str(config), code=0)
         writes = len(admitting_plane.writes(namespace))
         again = run("apply", *options, KUBECONFIG=str(config))
         assert (again.returncode, len(admitting_plane.writes(namespace))) == (0, writes), (
@@ -145,13 +144,11 @@ def test_only_the_real_change_shows_if_a_policy_sets_other_fields(
 
 def test_only_apparent_differences_are_dry_run_each_once(run, job, kubelet, proxy, through):
     job(replicas=3)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     for command in (("diff", "jobs"), ("apply", "jobs")):
-        done = run(*command, KUBECONFIG=str(through))
-        assert done.returncode == 0, done.stderr
+        run(*command, KUBECONFIG=str(through), code=0)
     assert proxy.count("PATCH", "dryRun") == proxy.count("POST", "dryRun") == 0
     job(replicas=2)
-    done = run("apply", "jobs", KUBECONFIG=str(through))
-    assert done.returncode == 0, done.stderr
+    run("apply", "jobs", KUBECONFIG=str(through), code=0)
     # The host list: what an update makes of it, and what it would be if it were new.
     assert proxy.count("PATCH", "dryRun") == proxy.count("POST", "dryRun") == 1

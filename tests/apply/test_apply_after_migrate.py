@@ -36,8 +36,7 @@ def test_the_steps_offer_etcompile_itself_and_it_takes_over_without_a_restart(
     dump = {"apiVersion": "v1", "kind": "List", "items": [
         {**document, "status": {"phase": "Running" if there else "Pending"}}, *live]}  # fmt: skip
     (tmp_path / "live.json").write_text(json.dumps(dump))
-    done = run("migrate", "live.json", "-d", ".")
-    assert done.returncode == 0, done.stderr
+    run("migrate", "live.json", "-d", ".", code=0)
     text = (tmp_path / "HANDOVER.md").read_text()
     block = text.split("**With etcompile**")[1].split("```")[1]
     commands = [line for line in block.splitlines() if line.startswith("etcompile ")]
@@ -49,4 +48,4 @@ def test_the_steps_offer_etcompile_itself_and_it_takes_over_without_a_restart(
     now = {name: one["metadata"]["uid"] for name, one in objects().items()}
     assert before.items() <= now.items()
     assert "ConfigMap/etcompile-mnist" in now
-    assert run("diff", "mnist.yaml").returncode == 0
+    run("diff", "mnist.yaml", code=0)

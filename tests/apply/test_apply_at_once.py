@@ -54,7 +54,7 @@ def changed(**fields):
 def under_way(run, start, write, kubelet, objects, slow):
     """An apply that has begun to write, and takes a while."""
     write(training_job(replicas=3))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     write(changed(replicas=3))
     started = start(
         *("apply", "jobs", "--run", "auto", "--prune", "--config", "concurrency=1"),
@@ -95,7 +95,7 @@ def test_the_later_of_two_is_refused_and_says_whose_is_under_way(
 
 def test_of_two_fresh_starts_one_gang_is_left(run, start, write, kubelet, objects):
     write(training_job(replicas=3))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     write(changed(replicas=3))
     words = ("apply", "jobs", "--run", "auto", "--prune")
     both = [start(*words), start(*words)]
@@ -123,8 +123,7 @@ def test_several_jobs_are_changed_all_or_none(under_way, run, write, objects):
     pause(under_way)
     write(training_job("another", replicas=1), name="another")
     before = versions(objects)
-    done = run("apply", "jobs", "--replace")
-    assert done.returncode == 4, done.stderr
+    run("apply", "jobs", "--replace", code=4)
     assert versions(objects) == before
     under_way.send_signal(signal.SIGCONT)
     under_way.communicate(timeout=60)
@@ -136,8 +135,7 @@ def test_who_waits_for_pods_holds_no_lease(run, start, job, kubelet, objects):
     started = start("apply", "jobs")
     until(lambda: "Pod/mnist-worker-1" in objects() and lease(objects) is None)
     assert started.poll() is None
-    done = run("delete", "--job", "mnist")
-    assert done.returncode == 0, done.stderr
+    run("delete", "--job", "mnist", code=0)
     assert not [name for name in objects() if name.startswith("Pod/")]
 
 
@@ -165,10 +163,9 @@ def test_a_lease_is_renewed_and_runs_out_when_its_holder_is_killed(
         first = lease(objects)
         until(lambda: lease(objects)["until"] > first["until"] + 4)  # renewed twice at least
         assert lease(objects)["since"] == first["since"]
-        assert run("apply", "jobs").returncode == 4
+        run("apply", "jobs", code=4)
         holder.kill()
-    done = run("apply", "jobs")
-    assert done.returncode == 4, done.stderr  # nobody here can know that it is dead
+    run("apply", "jobs", code=4)  # nobody here can know that it is dead
     until(lambda: run("apply", "jobs").returncode == 0, 60)
     assert lease(objects) is None
 
@@ -177,8 +174,7 @@ def test_a_lease_of_a_dead_process_of_this_machine_holds_nobody_up(under_way, ru
     under_way.kill()
     under_way.wait()
     assert lease(objects)
-    done = run("apply", "jobs", "--run", "auto", "--prune")
-    assert done.returncode == 0, done.stderr
+    run("apply", "jobs", "--run", "auto", "--prune", code=0)
     assert len([name for name in objects() if name.startswith("Pod/")]) == 4
     assert lease(objects) is None
 
@@ -190,10 +186,9 @@ def test_an_annotation_that_is_no_lease_stops_nobody(
     run, job, kubelet, objects, control_plane, namespace, text
 ):
     job(replicas=1)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     path = f"/api/v1/namespaces/{namespace}/configmaps/etcompile-mnist"
     change = {"metadata": {"annotations": {LEASE: text}}}
     control_plane.ask("PATCH", path, change, content="application/merge-patch+json")
     job(replicas=2)
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stderr
+    run("apply", "jobs", code=0)

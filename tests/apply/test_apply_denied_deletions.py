@@ -37,7 +37,7 @@ def test_denied_deletion_is_reported_before_any_write(
     run, write, kubelet, objects, control_plane, namespace, document, words
 ):
     write(training_job(replicas=3))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before = versions(objects)
     # Of one Pod only, and not the first that is deleted.
     condition = "oldObject.metadata.name != 'mnist-worker-1'"
@@ -54,9 +54,8 @@ def test_denied_deletion_is_reported_before_any_write(
 
 def test_without_policies_one_deletion_of_a_kind_is_tried(run, job, kubelet, proxy, through):
     job(replicas=5)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     requests = proxy.count("DELETE")
-    done = run("delete", "--job", "mnist", KUBECONFIG=str(through))
-    assert done.returncode == 0, done.stderr
+    run("delete", "--job", "mnist", KUBECONFIG=str(through), code=0)
     pods, tried = 6, 1
     assert proxy.count("DELETE", "/pods/") - requests == pods + tried

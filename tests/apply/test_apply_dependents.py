@@ -59,8 +59,7 @@ class Launcher:
 @pytest.fixture
 def launcher(run, write, kubelet, control_plane, namespace, objects) -> Launcher:
     write(with_command("train", namespace))
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", code=0)
     return Launcher(control_plane, namespace, objects)
 
 
@@ -108,8 +107,7 @@ def test_a_command_that_was_killed_still_waits_for_the_launcher_s_pod(
     assert uid(objects, "Job/mnist-launcher") == launcher.job
     assert "its Pods have ended" in out
     launcher.end()
-    done = run(*COMMANDS[how])
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run(*COMMANDS[how], code=0)
     assert "kept" not in done.stdout + done.stderr
     assert uid(objects, "Job/mnist-launcher") != launcher.job
 
@@ -127,4 +125,4 @@ def test_a_pod_whose_job_somebody_deleted_is_waited_for(
     assert "Job/mnist-launcher" not in objects()
     assert "kept" not in out + err
     launcher.end()
-    assert run(*COMMANDS[how]).returncode == 0
+    run(*COMMANDS[how], code=0)

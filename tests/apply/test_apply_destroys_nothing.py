@@ -38,13 +38,12 @@ def claim(*modes):
 
 def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
     write(claim("ReadWriteOnce"))
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run("apply", "jobs", "--wait", "none", code=0)
     uid = ask("GET", "persistentvolumeclaims/checkpoints")["metadata"]["uid"]
     before = writes()
     write(claim("ReadWriteMany"))
     for options in ((), EVERYTHING):
-        done = run("apply", "jobs", *options)
-        assert done.returncode == 5, done.stdout + done.stderr
+        done = run("apply", "jobs", *options, code=5)
         assert "may delete its volume and everything on it" in done.stderr
         assert "--replace-data PersistentVolumeClaim/checkpoints" in done.stderr
         assert writes() == before
@@ -52,8 +51,7 @@ def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
     assert '["ReadWriteOnce"], and would be ["ReadWriteMany"]' in done.stderr
     # No controller manager runs that would take it away once no Pod uses the claim.
     ask("PATCH", "persistentvolumeclaims/checkpoints", {"metadata": {"finalizers": None}}, MERGE)
-    done = run("apply", "jobs", "--replace-data", "checkpoints", "--wait", "none")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--replace-data", "checkpoints", "--wait", "none", code=0)
     replaced = ask("GET", "persistentvolumeclaims/checkpoints")
     assert replaced["metadata"]["uid"] != uid
     assert replaced["spec"]["accessModes"] == ["ReadWriteMany"]
@@ -61,10 +59,9 @@ def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
 
 def test_removed_access_mode_is_a_difference(run, write, writes):
     write(claim("ReadWriteOnce", "ReadOnlyMany"))
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run("apply", "jobs", "--wait", "none", code=0)
     write(claim("ReadWriteOnce"))
-    done = run("diff", "jobs")
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = run("diff", "jobs", code=1)
     assert "- ReadOnlyMany" in done.stdout
 
 
@@ -73,30 +70,27 @@ def test_a_claim_that_stays_because_it_is_in_use_is_not_said_to_be_deleted(run, 
     run("apply", "jobs", "--wait", "none")
     write(claim("ReadWriteMany"))
     # The API server gives each claim the finalizer that its controller would take away.
-    done = run("apply", "jobs", "--replace-data", "checkpoints", "--timeout", "5s")
-    assert done.returncode == 3, done.stdout + done.stderr
+    done = run("apply", "jobs", "--replace-data", "checkpoints", "--timeout", "5s", code=3)
     assert "done: nothing\n" in done.stdout
     assert "timed out: it is being deleted, kept by the finalizers kubernetes.io/pvc" in done.stdout
 
 
 def test_a_claim_that_a_pod_mounts_is_not_replaced_under_it(run, write, writes, ask):
     write(claim("ReadWriteOnce"))
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run("apply", "jobs", "--wait", "none", code=0)
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "checkpoints"}}
     spec = {"nodeName": "a", "containers": [{"name": "main", "image": "a:1"}], "volumes": [volume]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "reader"}, "spec": spec}
     write(claim("ReadWriteOnce"), pod)
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run("apply", "jobs", "--wait", "none", code=0)
     before = writes()
     write(claim("ReadWriteMany"), pod)
-    done = run("apply", "jobs", *EVERYTHING, "--replace-data", "*")
-    assert done.returncode == 4, done.stdout + done.stderr
+    done = run("apply", "jobs", *EVERYTHING, "--replace-data", "*", code=4)
     assert "Pod reader would keep it" in done.stderr
     assert writes() == before
     ask("DELETE", "pods/reader", {"gracePeriodSeconds": 0})
     write(claim("ReadWriteMany"))
-    diff = run("diff", "jobs", "--replace-data", "*")
-    assert diff.returncode == 1, diff.stdout + diff.stderr
+    run("diff", "jobs", "--replace-data", "*", code=1)
 
 
 def test_objects_of_people_are_replaced_only_on_request(run, write, writes, ask, namespace):
@@ -108,8 +102,7 @@ def test_objects_of_people_are_replaced_only_on_request(run, write, writes, ask,
     ask("POST", "services", service)
     ask("POST", "pods", pod)
     write(training_job(replicas=1))
-    done = run("apply", "jobs", "--replace", "--prune", "--config", "take-ownership=*")
-    assert done.returncode == 4
+    done = run("apply", "jobs", "--replace", "--prune", "--config", "take-ownership=*", code=4)
     for what in ("Service mnist-worker-0", "Pod mnist-launcher"):
         assert f"{what}: kubectl-create made it" in done.stderr
     assert "hint: --replace" not in done.stderr
@@ -120,15 +113,12 @@ def test_adopted_config_map_is_reported_and_preserves_other_keys(run, write, ask
     theirs = {"metadata": {"name": "mnist-config"}, "data": {"notes": "kept nowhere else"}}
     ask("POST", "configmaps", theirs)
     write(training_job(replicas=1))
-    refused = run("apply", "jobs")
-    assert refused.returncode == 4
+    refused = run("apply", "jobs", code=4)
     assert "ConfigMap mnist-config: kubectl-create made it" in refused.stderr
     assert writes() == []
-    adopted = run("apply", "jobs", "--adopt")
-    assert adopted.returncode == 0, adopted.stdout + adopted.stderr
+    adopted = run("apply", "jobs", "--adopt", code=0)
     assert "adopted" in adopted.stdout
-    gone = run("delete", "jobs")
-    assert gone.returncode == 0, gone.stdout + gone.stderr
+    gone = run("delete", "jobs", code=0)
     assert "mnist-config  released: it also holds data.notes of kubectl-create" in gone.stdout
     left = ask("GET", "configmaps/mnist-config")
     assert left["data"] == theirs["data"]
@@ -142,7 +132,7 @@ def test_adopted_config_map_is_reported_and_preserves_other_keys(run, write, ask
 @pytest.mark.parametrize("how", ["delete", "prune"])
 def test_a_job_goes_though_somebody_edited_its_map(run, write, ask, kubelet, objects, how):
     write(training_job(replicas=1))
-    assert run("apply", "jobs", "--config", "set=team").returncode == 0
+    run("apply", "jobs", "--config", "set=team", code=0)
     config = ask("GET", "configmaps/mnist-config")
     key = min(config["data"])
     ask("PATCH", "configmaps/mnist-config", {"data": {key: "edited"}}, MERGE, "kubectl-edit")
@@ -184,11 +174,10 @@ def test_a_job_of_another_kind_with_the_same_name_is_left_alone(
     run, write, writes, kubelet, command, objects
 ):
     write(training_job("mnist", replicas=1))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before = writes(), objects().keys()
     write(pytorch_job("mnist"))
-    done = run(command[0], "jobs", *command[1:])
-    assert done.returncode == 4, done.stdout + done.stderr
+    done = run(command[0], "jobs", *command[1:], code=4)
     assert "TrainingJob mnist" in done.stderr
     assert (writes(), objects().keys()) == before
 
@@ -205,18 +194,16 @@ def test_what_prevents_its_deletion_is_neither_replaced_nor_pruned_nor_deleted(
     run, write, writes, kubelet, objects
 ):
     write(annotated())
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before = writes()
     write(annotated(workingDir="/data"))
-    replaced = run("apply", "jobs", *EVERYTHING, "--replace-data", "*")
-    assert replaced.returncode == 4
+    replaced = run("apply", "jobs", *EVERYTHING, "--replace-data", "*", code=4)
     assert "etcompile.dev/prevent-destroy forbids deleting it" in replaced.stderr
     write(annotated())
     write(scale_in("less", 1), name="in")
-    pruned = run("apply", "jobs", *EVERYTHING)
-    assert pruned.returncode == 4
+    pruned = run("apply", "jobs", *EVERYTHING, code=4)
     assert "mnist-worker-1: its annotation" in pruned.stderr
-    assert run("delete", "jobs", "--adopt").returncode == 4
+    run("delete", "jobs", "--adopt", code=4)
     assert writes() == before
 
 
@@ -224,15 +211,14 @@ def test_a_run_with_targets_changes_nothing_else_and_forgets_nothing(
     run, write, kubelet, objects, writes
 ):
     write(training_job(replicas=2))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     changed = training_job(replicas=2)
     for role in ("launcher", "worker"):
         template = changed["spec"]["etReplicaSpecs"][role]["template"]
         template["spec"]["containers"][0]["image"] = "other:2"
     write(changed)
     count = len(writes())
-    done = run("apply", "jobs", "--target", "pod/mnist-worker-1", "--wait", "none")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--target", "pod/mnist-worker-1", "--wait", "none", code=0)
     images = {
         name: value["spec"]["containers"][0]["image"]
         for name, value in objects().items()
@@ -244,14 +230,13 @@ def test_a_run_with_targets_changes_nothing_else_and_forgets_nothing(
         "patch pods/mnist-worker-1"
     }
     # What was not a target is still a member: it can be deleted with its job.
-    assert run("delete", "jobs").returncode == 0
+    run("delete", "jobs", code=0)
     assert objects() == {}
 
 
 def test_a_target_that_names_nothing_is_refused(run, write, writes):
     write(training_job(replicas=1))
-    done = run("apply", "jobs", "--target", "Pod/mnist-worker-O")
-    assert done.returncode == 7
+    done = run("apply", "jobs", "--target", "Pod/mnist-worker-O", code=7)
     assert "--target Pod/mnist-worker-O names no object of the plan" in done.stderr
     assert "did you mean Pod/mnist-worker-0?" in done.stderr
     assert writes() == []
@@ -291,7 +276,7 @@ def test_terminal_prompts_before_anything_is_deleted(
     run, write, writes, kubelet, objects, tmp_path, kubeconfig
 ):
     write(training_job(replicas=2))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before = writes()
     seen, code = at_a_terminal(tmp_path, kubeconfig, "n", "delete", "jobs")
     assert code == 130
@@ -307,7 +292,7 @@ def test_terminal_prompts_before_anything_is_deleted(
 
 def test_yes_answers_beforehand(run, write, kubelet, objects, tmp_path, kubeconfig):
     write(training_job(replicas=1))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     seen, code = at_a_terminal(tmp_path, kubeconfig, "n", "delete", "jobs", "--yes")
     assert code == 0, seen
     assert "[y/N]" not in seen
@@ -324,8 +309,7 @@ def test_yes_answers_beforehand(run, write, kubelet, objects, tmp_path, kubeconf
 def test_an_option_that_contradicts_a_plan_is_refused(run, write, writes, options, words):
     write(training_job(replicas=1))
     run("diff", "jobs", "--plan", "plan.json")
-    done = run("apply", "plan.json", *options)
-    assert done.returncode == 7, done.stdout + done.stderr
+    done = run("apply", "plan.json", *options, code=7)
     assert words in done.stderr
     assert writes() == []
 
@@ -340,8 +324,7 @@ def test_an_option_that_contradicts_a_plan_is_refused(run, write, writes, option
 def test_option_that_a_plan_file_decides_is_reported(run, write, writes, option):
     write(training_job(replicas=1))
     run("diff", "jobs", "--plan", "plan.json")
-    done = run("apply", "plan.json", option)
-    assert done.returncode == 2
+    done = run("apply", "plan.json", option, code=2)
     named = option.replace("--config=", "--config ").partition("=")[0]
     assert f"give {named} to etcompile diff instead" in done.stderr
     assert writes() == []
@@ -354,8 +337,7 @@ def test_a_json_job_whose_variables_are_called_as_a_plan_s_fields_is_no_plan(
     container = document["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     container[0]["env"] = [{"name": "steps", "value": "1"}, {"name": "digest", "value": "2"}]
     (tmp_path / "job.json").write_text(json.dumps(document))
-    done = run("apply", "job.json")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "job.json", code=0)
 
 
 @pytest.mark.parametrize(
@@ -373,7 +355,7 @@ def test_copy_by_a_user_with_all_labels_stays_the_users(
     """As `kubectl expose pod` makes a Service: with the Pod's labels, that of its set too."""
     write(training_job(replicas=1))
     write(training_job("other", replicas=1), name="other")
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     labels = ask("GET", "pods/mnist-launcher")["metadata"]["labels"]
     exposed = {"metadata": {"name": "board", "labels": labels}, "spec": {"ports": [{"port": 80}]}}
     created = ask("POST", "services", exposed, manager="kubectl-expose")
@@ -383,8 +365,7 @@ def test_copy_by_a_user_with_all_labels_stays_the_users(
     if command[-1] == "moved":
         command = command[:-1]
         (tmp_path / "jobs" / "job.yaml").unlink()
-    done = run(*command)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run(*command, code=0)
     live = objects()
     assert (
         live["Service/board"]["metadata"]["resourceVersion"]
@@ -398,13 +379,12 @@ def test_copy_by_a_user_with_all_labels_stays_the_users(
 
 def test_copy_with_the_name_of_a_new_object_is_not_adopted(run, write, ask, writes):
     write(training_job(replicas=1))
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run("apply", "jobs", "--wait", "none", code=0)
     labels = ask("GET", "pods/mnist-launcher")["metadata"]["labels"]
     metadata = {"name": "mnist-worker-1", "labels": labels}
     ask("POST", "services", {"metadata": metadata, "spec": {"ports": [{"port": 80}]}})
     before = writes()
     write(training_job(replicas=2))
-    done = run("apply", "jobs", "--wait", "none")
-    assert done.returncode == 4, done.stdout + done.stderr
+    done = run("apply", "jobs", "--wait", "none", code=4)
     assert "Service mnist-worker-1: kubectl-create made it" in done.stderr
     assert writes() == before

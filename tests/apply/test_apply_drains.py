@@ -34,7 +34,7 @@ def gap(control_plane, namespace):
 @pytest.fixture
 def scaled_in(run, job, write, kubelet) -> None:
     job(replicas=2)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     write(scale_in("less", 1), name="in")
 
 
@@ -48,41 +48,39 @@ def test_a_scale_in_that_was_killed_drains_for_the_rest_of_the_time(
     )
     started.send_signal(signal.SIGKILL)
     started.wait()
-    done = run("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s", code=0)
     assert "it was removed from the host list at 20" in done.stdout
     assert f"and drains for at most {DRAIN} s" in done.stdout
     assert gap() >= DRAIN
 
 
 def test_a_prune_after_the_scale_in_drains_for_the_rest_of_the_time(run, scaled_in, gap):
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     planned = run("diff", "jobs", "--prune")
     assert "wait     Pod" in planned.stdout
     assert "it was removed from the host list at 20" in planned.stdout
-    assert run("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s").returncode == 0
+    run("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s", code=0)
     assert gap() >= DRAIN
 
 
 def test_a_plan_file_drains_for_the_rest_of_the_time(run, scaled_in, gap):
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     run("diff", "jobs", "--prune", "--plan", "plan.json")
-    assert run("apply", "plan.json", "--config", f"drain={DRAIN}s").returncode == 0
+    run("apply", "plan.json", "--config", f"drain={DRAIN}s", code=0)
     assert gap() >= DRAIN
 
 
 def test_a_worker_that_has_drained_is_deleted_at_once(run, scaled_in):
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     time.sleep(3)  # the time that passes is what is tested
-    done = run("apply", "jobs", "--prune", "--config", "drain=1s")
-    assert done.returncode == 0
+    done = run("apply", "jobs", "--prune", "--config", "drain=1s", code=0)
     assert "drains" not in done.stdout
 
 
 def test_a_live_list_that_names_a_worker_restarts_its_drain(
     run, scaled_in, control_plane, namespace, gap
 ):
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     hosts = {
         "metadata": {"name": "mnist-etcompile-hosts"},
@@ -93,7 +91,7 @@ def test_a_live_list_that_names_a_worker_restarts_its_drain(
     change = {"data": {"hostfile": "mnist-worker-0:1 \n"}}
     path = f"{maps}/mnist-etcompile-hosts?fieldManager=etcompile-watcher"
     control_plane.ask("PATCH", path, change, "application/merge-patch+json")
-    assert run("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s").returncode == 0
+    run("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s", code=0)
     assert gap("mnist-etcompile-hosts") >= DRAIN
 
 
@@ -108,11 +106,10 @@ def test_a_service_stays_until_the_pod_that_a_killed_command_deleted_is_gone(
     eventually(lambda: "deletionTimestamp" in objects()["Pod/mnist-worker-1"]["metadata"], 60, str)
     started.send_signal(signal.SIGKILL)
     started.wait()
-    done = run("apply", "jobs", "--prune", "--timeout", "3s")
-    assert done.returncode == 3
+    run("apply", "jobs", "--prune", "--timeout", "3s", code=3)
     assert "Service/mnist-worker-1" in objects()
     control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, merge)
-    assert run("apply", "jobs", "--prune").returncode == 0
+    run("apply", "jobs", "--prune", code=0)
     assert "Service/mnist-worker-1" not in objects()
 
 
@@ -126,7 +123,7 @@ def test_resumed_replacement_waits_for_ready_workers_before_the_launcher(
         return document
 
     write(with_directory("/a"))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before = objects()
     uid = before["Pod/mnist-worker-0"]["metadata"]["uid"]
     write(with_directory("/b"))
@@ -142,10 +139,9 @@ def test_resumed_replacement_waits_for_ready_workers_before_the_launcher(
     )
     started.send_signal(signal.SIGKILL)
     started.wait()
-    done = run("apply", "jobs", "--replace", "--timeout", "3s")
-    assert done.returncode == 3
+    run("apply", "jobs", "--replace", "--timeout", "3s", code=3)
     launcher = before["Pod/mnist-launcher"]["metadata"]["uid"]
     assert objects()["Pod/mnist-launcher"]["metadata"]["uid"] == launcher
     kubelet.let("mnist-worker-0", ready())
-    assert run("apply", "jobs", "--replace").returncode == 0
+    run("apply", "jobs", "--replace", code=0)
     assert objects()["Pod/mnist-launcher"]["metadata"]["uid"] != launcher

@@ -27,8 +27,7 @@ def test_every_third_write_fails_and_nothing_is_doubled(
     for method in ("PATCH", "POST"):
         proxy.add(**fault, method=method, path=WRITE, times=20, every=3)
     proxy.add(**fault, method="POST", path="selfsubjectaccessreviews", times=20, every=3)
-    done = run("apply", "jobs", KUBECONFIG=str(through))
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run("apply", "jobs", KUBECONFIG=str(through), code=0)
     assert "trying again in" in done.stdout
     created = [
         (event["objectRef"]["resource"], event["objectRef"]["name"])
@@ -39,7 +38,7 @@ def test_every_third_write_fails_and_nothing_is_doubled(
     created.remove(("configmaps", "etcompile-mnist"))
     assert len(created) == len(set(created))
     before = len(control_plane.writes(namespace))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     assert len(control_plane.writes(namespace)) == before
 
 
@@ -54,8 +53,7 @@ def test_deletions_that_fail_on_the_way_are_not_done_to_a_successor(
     }
     write(document)
     proxy.add("reset-after", method="DELETE", times=2)
-    done = run("apply", "jobs", "--replace", KUBECONFIG=str(through))
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--replace", KUBECONFIG=str(through), code=0)
     for index in range(2):
         pod = objects()[f"Pod/mnist-worker-{index}"]
         assert pod["spec"]["containers"][0]["workingDir"] == "/data"
@@ -84,15 +82,13 @@ def test_a_kind_whose_definition_is_new_is_waited_for(
     write(definition, gauge, name="gauges")
     body = '{"kind": "Status", "reason": "NotFound", "code": 404}'
     proxy.add("status", method="GET", path=f"/apis/{group}/v1$", times=12, status=404, body=body)
-    done = run("apply", "jobs", KUBECONFIG=str(through))
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", KUBECONFIG=str(through), code=0)
 
 
 def test_broken_watch_is_resumed(run, job, kubelet, proxy, through):
     job(replicas=2)
     proxy.add("cut", method="GET", path="watch=true", times=5, after=1)
-    done = run("apply", "jobs", KUBECONFIG=str(through))
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", KUBECONFIG=str(through), code=0)
 
 
 def test_a_token_that_expires_in_the_midst_is_renewed(
@@ -125,8 +121,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
     kubeconfig.write_text(json.dumps(value))
     job(replicas=3)
     proxy.add("status", method="PATCH", path=WRITE, status=401, times=1, every=4)
-    done = run("apply", "jobs", "--config", "concurrency=1", KUBECONFIG=str(kubeconfig))
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--config", "concurrency=1", KUBECONFIG=str(kubeconfig), code=0)
     tokens = {seen.authorization for seen in proxy.seen if seen.method == "PATCH"}
     assert tokens == {"Bearer admin-token", "Bearer admin-token-2"}
 
@@ -137,12 +132,10 @@ def test_a_server_that_does_not_answer_is_exit_6_and_the_next_run_goes_on(
     job(replicas=2)
     # From the fourth write on nothing gets through any more.
     proxy.add("status", method="PATCH", path=WRITE, status=401, times=1000, every=4)
-    done = run("apply", "jobs", "--config", "concurrency=1", KUBECONFIG=str(through))
-    assert done.returncode == 6
+    done = run("apply", "jobs", "--config", "concurrency=1", KUBECONFIG=str(through), code=6)
     assert "ET8004" in done.stderr or "ET8002" in done.stderr
     assert "not done:" in done.stdout
-    again = run("apply", "jobs")
-    assert again.returncode == 0
+    run("apply", "jobs", code=0)
     created = [
         (event["objectRef"]["resource"], event["objectRef"]["name"])
         for event in control_plane.writes(namespace)
@@ -155,8 +148,7 @@ def test_watch_that_has_gone_silent_does_not_decide(run, job, kubelet, proxy, th
     """Its connection stays open, and nothing comes: the Pods have long been ready."""
     proxy.add("lag", path="watch=true", times=99, seconds=600.0)
     job(replicas=1)
-    done = run("apply", "jobs", "--timeout", "20s", KUBECONFIG=str(through))
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run("apply", "jobs", "--timeout", "20s", KUBECONFIG=str(through), code=0)
     assert "Pod mnist-worker-0  ready" in done.stdout
 
 
@@ -168,8 +160,7 @@ def test_denied_watch_is_never_refused_input(run, job, kubelet, proxy, through, 
     job(replicas=1)
     kubelet.let("mnist-*", waiting("ImagePullBackOff", "not found"))
     if not first:
-        assert run("apply", "jobs", "--wait", "none").returncode == 0
-    done = run("apply", "jobs", KUBECONFIG=str(through))
-    assert done.returncode == 6, done.stdout + done.stderr
+        run("apply", "jobs", "--wait", "none", code=0)
+    done = run("apply", "jobs", KUBECONFIG=str(through), code=6)
     assert "not on a Friday" in done.stderr
     assert ("created" in done.stdout) is first

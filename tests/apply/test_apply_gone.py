@@ -44,7 +44,7 @@ def wait_for_output(started: Any, words: str) -> None:
 
 def test_a_pod_that_has_lost_its_label_is_waited_for(run, start, write, kubelet, pod, objects):
     write(changed())
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     pod.patch(finalizers=["example.com/hold"], labels={LABEL: None})
     write(changed(workingDir="/data"))
     old = pod.uid()
@@ -97,10 +97,9 @@ def test_a_deletion_that_nobody_finished_is_explained(
     control_plane, namespace, run, write, kubelet, pod
 ):
     write(training_job(replicas=1))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     fail(control_plane, pod.path)
     control_plane.half_delete(namespace, "mnist-worker-0")
-    done = run("apply", "jobs", "--timeout", "3s")
-    assert done.returncode == 3, done.stdout + done.stderr
+    done = run("apply", "jobs", "--timeout", "3s", code=3)
     for shown in (done.stdout, run("status", "mnist").stdout):
         assert "kubectl delete pod mnist-worker-0 finishes it" in shown

@@ -59,8 +59,7 @@ def test_a_rollout_killed_at_any_point_is_finished_by_the_next(
         until(lambda: slow.count() >= writes)
         started.send_signal(signal.SIGKILL)
         started.wait()
-    again = run("apply", "jobs")
-    assert again.returncode == 0, again.stdout + again.stderr
+    run("apply", "jobs", code=0)
     result = json.loads(
         json.dumps(state(objects)).replace(namespace, "NS").replace(str(tmp_path), "FOLDER")
     )
@@ -101,8 +100,7 @@ def test_a_replacement_killed_between_deletion_and_creation_is_finished(
     started.send_signal(signal.SIGKILL)
     started.wait()
     until(lambda: "Pod/mnist-worker-0" not in objects())
-    again = run("apply", "jobs", "--replace")
-    assert again.returncode == 0, again.stdout + again.stderr
+    run("apply", "jobs", "--replace", code=0)
     new = objects()["Pod/mnist-worker-0"]
     assert new["metadata"]["uid"] != old
     assert new["spec"]["containers"][0]["workingDir"] == "/data"
@@ -119,7 +117,7 @@ def test_a_prune_that_was_killed_is_finished(run, start, write, job, kubelet, ob
     until(lambda: slow.proxy.count("DELETE", WRITE))
     started.send_signal(signal.SIGKILL)
     started.wait()
-    assert run("apply", "jobs", "--prune", "--config", "drain=1s").returncode == 0
+    run("apply", "jobs", "--prune", "--config", "drain=1s", code=0)
     left = {name for name in objects() if name.startswith(("Pod/", "Service/"))}
     assert left == {"Pod/mnist-launcher", "Pod/mnist-worker-0", "Service/mnist-worker-0"}
 
@@ -145,8 +143,7 @@ def test_an_interrupted_rollout_says_what_is_done_and_goes_on_next_time(
     assert "done: 8 created" in text
     assert "not ready:\n  Pod mnist-worker-1: not scheduled yet" in text
     kubelet.let("mnist-worker-1", {"phase": "Succeeded"})
-    again = run("apply", "jobs")
-    assert again.returncode == 0
+    again = run("apply", "jobs", code=0)
     assert "done: nothing had to be changed" in again.stdout
 
 
@@ -166,7 +163,6 @@ def test_interrupted_rollout_finishes_the_requests_under_way(start, job, kubelet
 def test_the_time_for_all_of_it_can_be_limited(run, job):
     job(replicas=1)
     began = time.monotonic()
-    done = run("apply", "jobs", "--timeout", "2s")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "--timeout", "2s", code=3)
     assert time.monotonic() - began < 30
     assert "timed out: run the command again to continue" in done.stdout

@@ -70,8 +70,7 @@ def test_prune_removes_exactly_what_left_the_files(
     }.items():
         control_plane.ask("PATCH", f"{pods}/{name}", {"metadata": metadata}, MERGE)
     write(scale_in("less", 3), name="in")
-    done = run("apply", "jobs", "--prune", "--config", "drain=0")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--prune", "--config", "drain=0", code=0)
     gone = before - objects().keys()
     assert gone == {
         "Pod/mnist-worker-3",
@@ -92,7 +91,7 @@ def test_without_prune_nothing_is_deleted(run, write, job, kubelet, objects):
     run("apply", "jobs")
     before = objects().keys()
     write(scale_in("less", 1), name="in")
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     assert objects().keys() == before
 
 
@@ -108,7 +107,7 @@ def test_diff_foresees_what_apply_does_with_what_left(run, write, job, kubelet, 
         for step in plan["steps"]
         if step["action"] == "delete"
     }
-    assert run("apply", "jobs", "--config", "drain=0", *flags).returncode == 0
+    run("apply", "jobs", "--config", "drain=0", *flags, code=0)
     gone = before - objects().keys()
     assert gone == foreseen
     assert gone == ({"Pod/mnist-worker-1", "Service/mnist-worker-1"} if flags else set())
@@ -125,14 +124,14 @@ def test_nothing_is_pruned_before_all_is_applied(run, write, job, kubelet, objec
     }
     before = objects().keys()
     write(scale_in("less", 1), service, name="in")
-    assert run("apply", "jobs", "--prune").returncode == 7
+    run("apply", "jobs", "--prune", code=7)
     assert objects().keys() == before
 
 
 def test_new_run_replaces_the_previous_one_in_the_inventory(run, job, kubelet, objects):
     job(replicas=1)
     run("apply", "jobs", "--run", "a")
-    assert run("apply", "jobs", "--run", "b", "--prune").returncode == 0
+    run("apply", "jobs", "--run", "b", "--prune", code=0)
     pods = {name for name in objects() if name.startswith("Pod/")}
     assert pods == {"Pod/mnist-b-launcher", "Pod/mnist-b-worker-0"}
 
@@ -143,14 +142,14 @@ def test_the_parent_names_a_kind_as_long_as_there_are_members_of_it(
     document = training_job(replicas=1, launcherAttachMode="kubexec")
     document["metadata"]["namespace"] = namespace
     write(document)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     kinds = annotations(objects)["applyset.kubernetes.io/contains-group-kinds"]
     assert "Role.rbac.authorization.k8s.io" in kinds.split(",")
     document["spec"]["launcherAttachMode"] = "ssh"
     write(document)
-    assert run("apply", "jobs", "--replace").returncode == 0
+    run("apply", "jobs", "--replace", code=0)
     assert annotations(objects)["applyset.kubernetes.io/contains-group-kinds"] == kinds
-    assert run("apply", "jobs", "--prune").returncode == 0
+    run("apply", "jobs", "--prune", code=0)
     kinds = annotations(objects)["applyset.kubernetes.io/contains-group-kinds"]
     assert kinds == "ConfigMap,Pod,Service,ServiceAccount"
 
@@ -165,11 +164,10 @@ def test_a_set_of_another_tool_is_refused(run, job, writes, control_plane, names
         }
     }
     control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/configmaps", theirs)
-    done = run("apply", "jobs")
-    assert done.returncode == 4
+    done = run("apply", "jobs", code=4)
     assert "belongs to kubectl/v1.34.4" in done.stderr
     assert writes() == []
-    assert run("apply", "jobs", "--adopt").returncode == 0
+    run("apply", "jobs", "--adopt", code=0)
 
 
 def test_config_map_that_is_no_parent_does_not_become_one(
@@ -178,7 +176,7 @@ def test_config_map_that_is_no_parent_does_not_become_one(
     job(replicas=1)
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     control_plane.ask("POST", maps, {"metadata": {"name": "etcompile-mnist"}})
-    assert run("apply", "jobs").returncode == 4
+    run("apply", "jobs", code=4)
     assert writes() == []
 
 
@@ -224,8 +222,7 @@ def test_kubectl_reads_our_set_takes_it_over_and_gives_it_back(
     done = kubectl(*apply, "--force-conflicts", "-f", "rendered.yaml")
     assert done.returncode == 0, done.stderr
     assert before - objects().keys() == {"Pod/mnist-worker-1", "Service/mnist-worker-1"}
-    back = run("apply", "jobs", "--adopt")
-    assert back.returncode == 0, back.stdout + back.stderr
+    run("apply", "jobs", "--adopt", code=0)
     assert objects().keys() == before
     assert annotations(objects)["applyset.kubernetes.io/tooling"] == f"etcompile/v{__version__}"
     assert "nothing had to be changed" in run("apply", "jobs").stdout
@@ -240,11 +237,9 @@ def test_what_kubectl_has_applied_is_adopted_without_a_conflict(
     theirs = kubectl("apply", *how, f"--namespace={namespace}", "-f", "rendered.yaml")
     assert theirs.returncode == 0, theirs.stderr
     before = {name: one["metadata"]["uid"] for name, one in objects().items()}
-    refused = run("apply", "jobs")
-    assert refused.returncode == 4
+    refused = run("apply", "jobs", code=4)
     assert "kubectl" in refused.stderr
-    done = run("apply", "jobs", "--adopt")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--adopt", code=0)
     after = {name: one["metadata"]["uid"] for name, one in objects().items()}
     assert before.items() <= after.items()
     id_ = applyset_id(parent("mnist", namespace))
@@ -258,13 +253,14 @@ def test_a_job_that_is_left_to_another_controller_loses_nothing(
     first, second = ({**kubeflow_job("PyTorchJob", {"Worker": 1})} for _ in range(2))
     first["metadata"], second["metadata"] = {"name": "first"}, {"name": "second"}
     write(first, second)
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run("apply", "jobs", "--wait", "none", code=0)
     before = objects()
     second["spec"]["runPolicy"] = {"managedBy": "kueue.x-k8s.io/multikueue"}
     write(first, second)
-    assert run("apply", "jobs", "--prune", "--wait", "none").returncode == 7
-    done = run("apply", "jobs", "--prune", "--wait", "none", "--config=skip-managed-by=true")
-    assert done.returncode == 0, done.stderr
+    run("apply", "jobs", "--prune", "--wait", "none", code=7)
+    done = run(
+        "apply", "jobs", "--prune", "--wait", "none", "--config=skip-managed-by=true", code=0
+    )
     assert "ET2112" in done.stderr
     assert objects().keys() == before.keys()
 
@@ -297,11 +293,9 @@ def gang_of(replicas):
 
 def test_a_member_of_a_kind_without_v1_is_deleted_with_its_job(run, write, kubelet, pod_groups):
     write(gang_of(1))
-    done = run("apply", "jobs", "--config", "gang=volcano", "--wait", "none")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--config", "gang=volcano", "--wait", "none", code=0)
     assert pod_groups() == {"mnist"}
-    gone = run("delete", "--job", "mnist")
-    assert gone.returncode == 0, gone.stdout + gone.stderr
+    run("delete", "--job", "mnist", code=0)
     assert pod_groups() == set()
 
 
@@ -309,12 +303,10 @@ def test_a_member_of_a_kind_that_nothing_declares_any_more_is_pruned(
     run, write, kubelet, pod_groups, objects
 ):
     write(gang_of(1))
-    assert run("apply", "jobs", "--config", "gang=volcano", "--wait", "none").returncode == 0
-    left = run("apply", "jobs", "--replace", "--wait", "none")
-    assert left.returncode == 0, left.stdout + left.stderr
+    run("apply", "jobs", "--config", "gang=volcano", "--wait", "none", code=0)
+    left = run("apply", "jobs", "--replace", "--wait", "none", code=0)
     assert "--prune deletes them" in left.stderr
     assert "PodGroup" in annotations(objects)["applyset.kubernetes.io/contains-group-kinds"]
-    pruned = run("apply", "jobs", "--prune", "--wait", "none")
-    assert pruned.returncode == 0, pruned.stdout + pruned.stderr
+    run("apply", "jobs", "--prune", "--wait", "none", code=0)
     assert pod_groups() == set()
     assert "PodGroup" not in annotations(objects)["applyset.kubernetes.io/contains-group-kinds"]

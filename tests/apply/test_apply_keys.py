@@ -46,8 +46,7 @@ def test_mpi_jobs_get_the_keys_that_their_secret_type_demands(
             "spec": {"mpiReplicaSpecs": {"Launcher": replica, "Worker": replica}},
         }
     )
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", code=0)
     secret = objects()["Secret/pi-ssh"]
     assert secret["type"] == "kubernetes.io/ssh-auth"
     assert secret["data"].keys() == {"ssh-privatekey", "ssh-publickey"}
@@ -58,7 +57,7 @@ def test_a_pair_that_is_there_is_never_replaced_or_pruned(run, job, kubelet, obj
     run("apply", "jobs")
     before = objects()["Secret/mnist"]
     job(replicas=2)
-    assert run("apply", "jobs", "--prune").returncode == 0
+    run("apply", "jobs", "--prune", code=0)
     assert run("apply", "jobs", "--prune", "--config", "secret=existing:mine").returncode in (0, 5)
     assert objects()["Secret/mnist"] == before
 
@@ -68,7 +67,7 @@ def test_secret_of_a_user_stays_unchanged(run, job, kubelet, objects, control_pl
     control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
     before = objects()["Secret/mnist"]
     job(replicas=1)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     assert objects()["Secret/mnist"] == before
 
 
@@ -80,8 +79,7 @@ def test_secret_without_a_key_pair_is_not_used_as_one(
     before = objects()["Secret/mnist"]
     job(replicas=1)
     for options in ((), ("--adopt", "--replace", "--yes")):
-        done = run("apply", "jobs", *options)
-        assert done.returncode == 4, done.stdout + done.stderr
+        done = run("apply", "jobs", *options, code=4)
         assert "it has no id_rsa, which the Pods of the job mount" in done.stderr
     assert objects() == {"Secret/mnist": before}
 
@@ -111,14 +109,12 @@ def test_a_secret_with_values_is_applied_and_masked(run, write, kubelet, objects
         "stringData": {"password": "correct horse"},
     }
     write(secret)
-    done = run("apply", "jobs", "--config=allow-plain-secrets=true")
-    assert done.returncode == 0, done.stderr
+    run("apply", "jobs", "--config=allow-plain-secrets=true", code=0)
     assert data(objects, "s3") == {"password": b"correct horse"}
     secret["stringData"]["password"] = "battery staple"
     write(secret)
     shown = run("apply", "jobs", "--config=allow-plain-secrets=true", "--dry-run=client")
-    applied = run("apply", "jobs", "--config=allow-plain-secrets=true", "--output", "json")
-    assert applied.returncode == 0
+    applied = run("apply", "jobs", "--config=allow-plain-secrets=true", "--output", "json", code=0)
     assert data(objects, "s3") == {"password": b"battery staple"}
     for text in (shown.stdout, shown.stderr, applied.stdout, applied.stderr):
         assert "horse" not in text
@@ -140,8 +136,7 @@ def test_a_conflict_about_a_secret_shows_no_value(run, write, control_plane, nam
     control_plane.ask("PATCH", path, changed, "application/merge-patch+json")
     secret["data"]["password"] = base64.b64encode(b"ours again").decode()
     write(secret, training_job())
-    done = run("apply", "jobs", "--config=allow-plain-secrets=true")
-    assert done.returncode == 4
+    done = run("apply", "jobs", "--config=allow-plain-secrets=true", code=4)
     assert "theirs owns data.password" in done.stderr
     for value in (b"theirs!", b"ours again"):
         assert base64.b64encode(value).decode() not in done.stderr

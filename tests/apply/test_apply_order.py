@@ -28,11 +28,9 @@ def test_every_example_is_accepted_applied_in_order_and_then_left_alone(
     run, writes, kubelet, objects, tmp_path, namespace, example
 ):
     copy_example(example, tmp_path / "example", namespace)
-    tried = run("apply", "example", "--dry-run=server")
-    assert tried.returncode == 0, tried.stderr
+    run("apply", "example", "--dry-run=server", code=0)
     assert writes() == []
-    done = run("apply", "example", "--timeout", "60s")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "example", "--timeout", "60s", code=0)
     writes_so_far = writes()
     created = [one for one in writes_so_far if one.startswith("create ")]
     others = ("services", "serviceaccounts", "roles", "rolebindings", "secrets")
@@ -44,8 +42,7 @@ def test_every_example_is_accepted_applied_in_order_and_then_left_alone(
         pods = [number for number, kind in enumerate(kinds) if kind in ("pods", "jobs")]
         assert all(number < min(pods) for number, kind in enumerate(kinds) if kind in others)
     assert len(writes_so_far) == len(set(writes_so_far))
-    again = run("apply", "example", "--timeout", "60s")
-    assert again.returncode == 0, again.stdout + again.stderr
+    run("apply", "example", "--timeout", "60s", code=0)
     assert writes() == writes_so_far
 
 
@@ -53,8 +50,7 @@ def test_a_job_is_applied_inventory_first_and_the_launcher_after_its_workers(
     run, writes, job, kubelet
 ):
     job(replicas=3)
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stdout
+    run("apply", "jobs", code=0)
     writes_so_far = writes()
     assert writes_so_far[0] == "create configmaps/etcompile-mnist"
     launcher = place(writes_so_far, "create pods/mnist-launcher")
@@ -67,7 +63,7 @@ def test_a_scale_out_is_service_pod_ready_and_then_the_host_list(
     run, start, writes, write, job, kubelet, objects
 ):
     job(replicas=1)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before = len(writes())
     kubelet.let("mnist-worker-1", None)
     write(scale_out("more", 1), name="out")
@@ -95,12 +91,12 @@ def test_a_scale_out_that_was_killed_still_waits_before_it_lists_the_host(
     run("apply", "jobs")
     kubelet.let("mnist-worker-1", None)
     write(scale_out("more", 1), name="out")
-    assert run("apply", "jobs", "--timeout", "2s").returncode == 3
+    run("apply", "jobs", "--timeout", "2s", code=3)
     before = len(writes())
-    assert run("apply", "jobs", "--timeout", "2s").returncode == 3
+    run("apply", "jobs", "--timeout", "2s", code=3)
     assert of_the_job(writes()[before:]) == []
     kubelet.let("mnist-worker-1", ready())
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     assert of_the_job(writes()[before:]) == ["patch configmaps/mnist-config"]
 
 
@@ -111,11 +107,9 @@ def test_a_scale_in_is_the_host_list_a_while_to_drain_the_pod_and_its_service(
     run("apply", "jobs")
     before = len(writes())
     write(scale_in("less", ["mnist-worker-1"]), name="in")
-    left = run("apply", "jobs")
-    assert left.returncode == 0
+    left = run("apply", "jobs", code=0)
     assert "2 objects are no longer in the files, and kept: --prune deletes them" in left.stderr
-    done = run("apply", "jobs", "--prune", "--config", "drain=2s")
-    assert done.returncode == 0, done.stdout
+    run("apply", "jobs", "--prune", "--config", "drain=2s", code=0)
     writes_so_far = of_the_job(writes()[before:])
     assert writes_so_far[:3] == [
         "patch configmaps/mnist-config",
@@ -128,8 +122,7 @@ def test_drain_lasts_as_long_as_the_option_says(run, write, job, kubelet, contro
     job(replicas=2)
     run("apply", "jobs")
     write(scale_in("less", 1), name="in")
-    done = run("apply", "jobs", "--prune", "--config", "drain=3s")
-    assert done.returncode == 0
+    done = run("apply", "jobs", "--prune", "--config", "drain=3s", code=0)
     assert "drains for at most 3 s" in done.stdout
     at = {
         (event["verb"], event["objectRef"]["name"]): event["requestReceivedTimestamp"]
@@ -149,8 +142,7 @@ def test_what_is_in_a_new_namespace_comes_after_it(run, write, control_plane, na
         "data": {"a": "1"},
     }
     write(config, document)
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stderr
+    run("apply", "jobs", code=0)
     seed = control_plane.ask("GET", f"/api/v1/namespaces/{other}/configmaps/seed")
     assert seed["data"] == {"a": "1"}
 
@@ -159,7 +151,7 @@ def test_two_jobs_are_applied_side_by_side_each_with_an_inventory(run, write, ku
     from specs import training_job
 
     write(training_job("one", replicas=1), training_job("two", replicas=1))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     assert {"ConfigMap/etcompile-one", "ConfigMap/etcompile-two"} <= objects().keys()
 
 

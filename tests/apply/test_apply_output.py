@@ -13,9 +13,8 @@ def test_output_with_a_job_document_is_applied_as_objects(run, tmp_path: Path, n
     shutil.copytree(MASTER, tmp_path / "jobs")
     job = tmp_path / "jobs" / "job.yaml"
     job.write_text(job.read_text().replace("namespace: ml", f"namespace: {namespace}"))
-    assert run("render", "jobs", "-d", "out").returncode == 0
-    done = run("apply", "out", "--yes", "--wait", "none")
-    assert done.returncode == 0, done.stderr
+    run("render", "jobs", "-d", "out", code=0)
+    run("apply", "out", "--yes", "--wait", "none", code=0)
     again = run("diff", "out", "--against", "cluster")
     assert "to create" not in again.stdout
     assert "ElasticJob" not in again.stderr

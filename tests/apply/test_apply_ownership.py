@@ -51,7 +51,7 @@ def test_a_claim_that_a_pod_of_another_job_mounts_is_not_replaced(run, write, wr
         return {**kind, "metadata": {"name": "data"}, "spec": spec}
 
     write(claim("ReadWriteOnce"))
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run("apply", "jobs", "--wait", "none", code=0)
     pod = mounting("stranger", "PersistentVolumeClaim", "data")
     if state == "scheduled":
         pod["spec"]["nodeName"] = "a"
@@ -59,8 +59,7 @@ def test_a_claim_that_a_pod_of_another_job_mounts_is_not_replaced(run, write, wr
     before = writes()
     write(claim("ReadWriteMany"))
     options = ("--replace", "--adopt", "--replace-data", "*")
-    done = run("apply", "jobs", *options)
-    assert done.returncode == 4, done.stdout + done.stderr
+    done = run("apply", "jobs", *options, code=4)
     assert "Pod stranger would keep it" in done.stderr
     assert "Pod stranger" in run("diff", "jobs", *options).stdout
     assert writes() == before
@@ -73,7 +72,7 @@ def test_what_a_pod_of_another_job_mounts_is_not_deleted(
 ):
     write(training_job(replicas=1))
     write(training_job("other", replicas=1), name="other")
-    assert run("apply", "jobs", "--config", "set=team").returncode == 0
+    run("apply", "jobs", "--config", "set=team", code=0)
     secrets = [one["metadata"]["name"] for one in ask("GET", "secrets")["items"]]
     name = (
         next((one for one in secrets if one.startswith("mnist")), name)
@@ -95,18 +94,16 @@ def test_what_a_pod_of_another_job_mounts_is_not_deleted(
     assert "Pod stranger" in done.stderr
     assert writes() == before
     ask("DELETE", "pods/stranger", {"gracePeriodSeconds": 0})
-    again = run("delete", "--job", "mnist")
-    assert again.returncode == 0, again.stdout + again.stderr
+    run("delete", "--job", "mnist", code=0)
 
 
 def test_nothing_is_deleted_where_pods_may_not_be_listed(run, as_user, write, writes, kubelet):
     write(training_job(replicas=1))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before = writes()
     user = as_user(rules(pods=("get", "watch", "create", "patch", "update", "delete")))
     for command in (("delete", "jobs"), ("delete", "--job", "mnist")):
-        done = user(*command)
-        assert done.returncode == 6, (command, done.stdout + done.stderr)
+        done = user(*command, code=6)
         assert "pods" in done.stderr
         assert "list" in done.stderr
     assert writes() == before
@@ -133,7 +130,7 @@ def test_what_a_sync_tool_tracks_by_a_label_is_left_alone_by_every_verb(
     if annotations and "app.kubernetes.io/instance" not in labels:
         pytest.skip("the mode annotation+label writes this label")
     write(training_job(replicas=1))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     for path in ("pods/mnist-worker-0", "configmaps/mnist-config"):
         ask(
             "PATCH",
@@ -151,12 +148,10 @@ def test_what_a_sync_tool_tracks_by_a_label_is_left_alone_by_every_verb(
         ("delete", "--job", "mnist"),
         ("restart", "mnist", "--yes"),
     ):
-        done = run(*command)
-        assert done.returncode == 4, (command, done.stdout + done.stderr)
+        done = run(*command, code=4)
         assert "manages it" in done.stderr, command
     assert writes() == before
-    gone = run("delete", "jobs", "--adopt")
-    assert gone.returncode == 0, gone.stdout + gone.stderr
+    run("delete", "jobs", "--adopt", code=0)
 
 
 def test_label_of_the_file_is_not_mistaken_for_tracking(run, write, kubelet):
@@ -167,11 +162,10 @@ def test_label_of_the_file_is_not_mistaken_for_tracking(run, write, kubelet):
         "data": {"a": "1"},
     }
     write(config, training_job(replicas=1))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     config["data"] = {"a": "2"}
     write(config, training_job(replicas=1))
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", code=0)
 
 
 def repository(path, remote, *documents, config=""):
@@ -203,25 +197,22 @@ def test_a_job_of_another_repository_is_left_alone_until_it_is_adopted(
     b = repository(tmp_path / "b", second[0], training_job(replicas=2), config=second[1])
     if form == "file":
         a, b = a / "job.yaml", b / "job.yaml"
-    assert run("apply", a).returncode == 0
+    run("apply", a, code=0)
     before = writes()
-    assert run("diff", b, "--plan", "plan.json").returncode == 1
+    run("diff", b, "--plan", "plan.json", code=1)
     for command in (("apply", b), ("delete", b), ("apply", b, "--replace", "--prune")):
-        done = run(*command)
-        assert done.returncode == 4, (command, done.stdout + done.stderr)
+        done = run(*command, code=4)
         assert "another set of jobs" in done.stderr
         assert "--adopt" in done.stderr
-    assert run("apply", "plan.json").returncode == 4
+    run("apply", "plan.json", code=4)
     assert "another set of jobs" in run("diff", b).stdout
     assert writes() == before
-    again = run("apply", a)
-    assert again.returncode == 0, again.stdout + again.stderr
+    run("apply", a, code=0)
     if not any(second):
         return
-    adopted = run("apply", b, "--adopt")
-    assert adopted.returncode == 0, adopted.stdout + adopted.stderr
-    assert run("apply", b).returncode == 0
-    assert run("apply", a).returncode == 4
+    run("apply", b, "--adopt", code=0)
+    run("apply", b, code=0)
+    run("apply", a, code=4)
 
 
 def test_a_repository_is_the_same_by_whatever_address_and_default_namespace(
@@ -230,14 +221,12 @@ def test_a_repository_is_the_same_by_whatever_address_and_default_namespace(
     a = repository(tmp_path / "a", "git@git.example.com:a/jobs.git", training_job(replicas=1))
     other = "https://ci:token@GIT.example.com/a/jobs"
     b = repository(tmp_path / "b", other, training_job(replicas=1))
-    assert run("apply", a).returncode == 0
-    done = run("apply", b)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", a, code=0)
+    done = run("apply", b, code=0)
     assert "nothing had to be changed" in done.stdout
     # The same folder in another namespace leaves the jobs of the first one alone.
     second = control_plane.namespace()
-    done = run("apply", b, "-n", second, "--prune", "--wait", "none")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", b, "-n", second, "--prune", "--wait", "none", code=0)
     assert "Pod/mnist-launcher" in {
         f"Pod/{one['metadata']['name']}"
         for one in control_plane.ask("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
@@ -251,11 +240,9 @@ def test_a_plan_keeps_the_set_of_its_jobs(run, kubelet, objects, tmp_path):
     )
     (jobs / "two.yaml").write_text(yaml.safe_dump(training_job("two", replicas=1)))
     run("diff", jobs, "--plan", "plan.json")
-    done = run("apply", "plan.json")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "plan.json", code=0)
     (jobs / "two.yaml").unlink()
-    pruned = run("apply", jobs, "--prune")
-    assert pruned.returncode == 0, pruned.stdout + pruned.stderr
+    run("apply", jobs, "--prune", code=0)
     assert {name for name in objects() if "two" in name} == set()
 
 
@@ -267,8 +254,7 @@ def test_a_plan_of_another_cluster_is_refused(run, job, writes, tmp_path, kubele
     saved = read_plan((tmp_path / "plan.json").read_bytes())
     elsewhere = structs.replace(saved, cluster="00000000-0000-0000-0000-000000000000 https://a 0")
     (tmp_path / "plan.json").write_text(json.dumps(plan_value(elsewhere)))
-    done = run("apply", "plan.json")
-    assert done.returncode == 7, done.stdout + done.stderr
+    done = run("apply", "plan.json", code=7)
     assert "another cluster" in done.stderr
     assert writes() == []
 
@@ -287,13 +273,11 @@ def test_who_may_not_read_kube_system_knows_a_cluster_by_its_address(
         elsewhere = structs.replace(saved, cluster=other)
         (tmp_path / "other.json").write_text(json.dumps(plan_value(elsewhere)))
         for anybody in (run, user):
-            done = anybody("apply", "other.json")
-            assert done.returncode == 7, done.stdout + done.stderr
+            done = anybody("apply", "other.json", code=7)
             assert "another cluster" in done.stderr
     assert writes() == []
     run("diff", "jobs", "--plan", "plan.json")  # a plan of somebody with more rights
-    done = user("apply", "plan.json")
-    assert done.returncode == 0, done.stdout + done.stderr
+    user("apply", "plan.json", code=0)
 
 
 def test_renamed_folder_lists_what_stays_in_the_previous_set(
@@ -301,26 +285,23 @@ def test_renamed_folder_lists_what_stays_in_the_previous_set(
 ):
     jobs = repository(tmp_path / "a", "git@git.example.com:a/jobs.git", training_job("one"))
     (jobs / "two.yaml").write_text(yaml.safe_dump(training_job("two", replicas=1)))
-    assert run("apply", jobs).returncode == 0
+    run("apply", jobs, code=0)
     renamed = jobs.rename(tmp_path / "a" / "training")
     (renamed / "two.yaml").unlink()
     for command in ("diff", "apply"):
-        done = run(command, renamed, "--prune")
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = run(command, renamed, "--prune", code=0)
         assert done.stderr.count("ET8027") == 1, done.stderr
         assert f"no file declares them: {namespace}/two" in done.stderr
     assert any("two" in name for name in objects())
     again = run("apply", renamed, "--prune")
     assert "ET8027" not in again.stderr
-    gone = run("delete", "--job", "two")
-    assert gone.returncode == 0, gone.stdout + gone.stderr
+    run("delete", "--job", "two", code=0)
     assert {name for name in objects() if "two" in name} == set()
 
 
 def test_a_folder_that_nothing_names_says_what_prune_does_not_find(run, job, kubelet):
     job(replicas=1)
-    done = run("apply", "jobs", "--prune")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run("apply", "jobs", "--prune", code=0)
     assert done.stderr.count("Set repository-name in etcompile.toml") == 1
     assert "repository-name" not in run("apply", "jobs").stderr
     assert "repository-name" not in run("apply", "jobs", "--prune", "--config", "set=team").stderr
@@ -328,17 +309,15 @@ def test_a_folder_that_nothing_names_says_what_prune_does_not_find(run, job, kub
 
 def test_a_set_that_has_a_name_is_named_to_every_verb(run, job, writes, kubelet):
     job(replicas=1)
-    assert run("apply", "jobs", "--config", "set=team").returncode == 0
+    run("apply", "jobs", "--config", "set=team", code=0)
     before = writes()
     for command in (("apply", "jobs"), ("delete", "jobs")):
         for other in ((), ("--config", "set=other")):
-            done = run(*command, *other)
-            assert done.returncode == 4, (command, done.stdout + done.stderr)
+            done = run(*command, *other, code=4)
             assert "--config set=team" in done.stderr
     assert writes() == before
     for command in (("apply", "jobs"), ("delete", "jobs")):
-        done = run(*command, "--config", "set=team")
-        assert done.returncode == 0, (command, done.stdout + done.stderr)
+        run(*command, "--config", "set=team", code=0)
 
 
 @pytest.fixture
@@ -431,29 +410,25 @@ def test_a_job_that_an_operator_runs_is_not_run_twice(
     write(GPT)
     delete = operated(status)
     before = writes()
-    done = run("apply", "jobs")
-    assert done.returncode == 4, done.stdout + done.stderr
+    done = run("apply", "jobs", code=4)
     assert "PyTorchJob" in done.stderr
     assert "etcompile migrate" in done.stderr
     assert "etcompile migrate" in run("diff", "jobs").stdout
     assert writes() == before
     delete()
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", code=0)
 
 
 @pytest.mark.parametrize("end", ["Succeeded", "Failed"])
 def test_a_job_that_an_operator_has_finished_is_no_hindrance(run, write, operated, kubelet, end):
     write(GPT)
     operated(having(end))
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", code=0)
 
 
 def test_who_may_not_read_the_operators_jobs_is_warned_once(as_user, write, operated, kubelet):
     operated({})
     write(GPT, {**GPT, "metadata": {"name": "bert"}})
-    done = as_user(rules())("apply", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = as_user(rules())("apply", "jobs", code=0)
     assert done.stderr.count("ET8028") == 1, done.stderr
     assert "PyTorchJob" in done.stderr

@@ -16,8 +16,7 @@ def planned(run, *more):
 def test_a_plan_is_done_as_it_was_shown(run, job, kubelet, objects):
     job(replicas=2)
     assert planned(run).returncode == 1
-    done = run("apply", "plan.json")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "plan.json", code=0)
     assert "Pod/mnist-launcher" in objects()
     assert "nothing had to be changed" in run("apply", "jobs").stdout
 
@@ -27,8 +26,7 @@ def test_a_scale_in_that_was_planned_is_done_with_its_deletions(run, write, job,
     run("apply", "jobs")
     write(scale_in("less", 1), name="in")
     planned(run, "--prune")
-    done = run("apply", "plan.json", "--config", "drain=0")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "plan.json", "--config", "drain=0", code=0)
     assert "Pod/mnist-worker-1" not in objects()
 
 
@@ -41,8 +39,7 @@ def test_the_status_of_a_pod_may_change_in_between(
     planned(run)
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     control_plane.set_status(path, {"message": "still here"})
-    done = run("apply", "plan.json")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "plan.json", code=0)
 
 
 @pytest.mark.parametrize("change", ["deleted", "made", "field"])
@@ -64,8 +61,7 @@ def test_a_changed_world_is_refused_and_nothing_is_written(
         data = {"data": {"hostfile": "nobody"}}
         control_plane.ask("PATCH", f"{root}/configmaps/mnist-config", data, MERGE)
     before = writes()
-    done = run("apply", "plan.json")
-    assert done.returncode == 4
+    done = run("apply", "plan.json", code=4)
     assert "ET8009" in done.stderr
     assert writes() == before
 
@@ -76,8 +72,7 @@ def test_a_plan_that_was_edited_is_refused(run, job, tmp_path):
     plan = json.loads((tmp_path / "plan.json").read_text())
     plan["steps"] = plan["steps"][1:]
     (tmp_path / "plan.json").write_text(json.dumps(plan))
-    done = run("apply", "plan.json")
-    assert done.returncode == 7
+    done = run("apply", "plan.json", code=7)
     assert "it was changed since it was written" in done.stderr
 
 
@@ -85,8 +80,7 @@ def test_a_plan_against_something_else_is_refused(run, write, tmp_path):
     write(training_job())
     (tmp_path / "out").mkdir()
     assert planned(run, "--against", "out").returncode == 1
-    done = run("apply", "plan.json")
-    assert done.returncode == 7
+    done = run("apply", "plan.json", code=7)
     assert "not against a cluster" in done.stderr
 
 
@@ -99,6 +93,5 @@ def test_a_plan_with_a_secret_says_that_it_carries_no_values(run, write):
     }
     write(secret)
     planned(run, "--config=allow-plain-secrets=true")
-    done = run("apply", "plan.json")
-    assert done.returncode == 7
+    done = run("apply", "plan.json", code=7)
     assert "no plan carries the values of a Secret" in done.stderr

@@ -7,8 +7,7 @@ from apply.kubelet import unschedulable, waiting
 
 def test_apply_of_many_objects_is_a_line_for_each_kind(run, job, kubelet):
     job(replicas=40)
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stderr
+    done = run("apply", "jobs", code=0)
     lines = done.stdout.splitlines()
     assert [line for line in lines if "(40 Pods)  created" in line], done.stdout
     assert [line for line in lines if "(40 Pods)  ready" in line], done.stdout
@@ -18,8 +17,7 @@ def test_apply_of_many_objects_is_a_line_for_each_kind(run, job, kubelet):
 def test_failing_requests_are_one_line_with_a_count(run, job, kubelet, proxy, through):
     job(replicas=20)
     proxy.add("status", method="PATCH", path=r"/pods/(?!.*dryRun)", times=12, status=500)
-    done = run("apply", "jobs", KUBECONFIG=str(through))
-    assert done.returncode == 0, done.stderr
+    done = run("apply", "jobs", KUBECONFIG=str(through), code=0)
     repeated = [line for line in done.stdout.splitlines() if "trying again in" in line]
     assert len(repeated) <= 3, done.stdout
     assert any(re.match(r"500 \w+: \d+ requests are sent again", line) for line in repeated)
@@ -43,9 +41,8 @@ def test_logs_say_why_no_container_has_started(run, job, kubelet):
     job(replicas=2)
     kubelet.let("*", unschedulable("0/3 nodes are available"))
     kubelet.let("mnist-launcher", waiting("ContainerCreating"))
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
-    done = run("logs", "mnist")
-    assert done.returncode == 2
+    run("apply", "jobs", "--wait", "none", code=0)
+    done = run("logs", "mnist", code=2)
     assert done.stdout == ""
     for name in ("mnist-launcher", "mnist-worker-0", "mnist-worker-1"):
         assert re.search(rf"^not started yet: .*{name}.*: Pending", done.stderr, re.MULTILINE)

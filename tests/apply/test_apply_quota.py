@@ -67,15 +67,14 @@ def test_old_run_is_deleted_first_if_the_quota_fits_only_one(
     run, job, kubelet, objects, writes, quota
 ):
     job(replicas=2)
-    assert run("apply", "jobs", "--run", "a").returncode == 0
+    run("apply", "jobs", "--run", "a", code=0)
     quota(3)
     diff = run("diff", "jobs", "--run", "b", "--prune")
     assert "it goes first: the quota small has 0 pods left, and 3 are needed" in diff.stdout
     steps = json.loads(run("diff", "jobs", "--run", "b", "--prune", "--output", "json").stdout)
     assert sum(bool(one.get("makesRoom")) for one in steps["steps"]) == 3
     before = len(writes())
-    done = run("apply", "jobs", "--run", "b", "--prune", "--timeout", "60s")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--run", "b", "--prune", "--timeout", "60s", code=0)
     assert names(objects, "Pod") == NEW
     did = [one for one in writes()[before:] if "configmaps/etcompile-" not in one]
     gone = [did.index(one) for one in did if one.startswith("delete pods/mnist-a-")]
@@ -89,8 +88,7 @@ def test_a_plan_file_keeps_the_old_run_first(run, job, kubelet, objects, quota):
     run("apply", "jobs", "--run", "a")
     quota(3)
     run("diff", "jobs", "--run", "b", "--prune", "--plan", "plan.json")
-    done = run("apply", "plan.json", "--timeout", "60s")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "plan.json", "--timeout", "60s", code=0)
     assert names(objects, "Pod") == NEW
 
 
@@ -115,7 +113,7 @@ def test_run_is_not_ended_if_a_lowered_quota_cannot_hold_it_again(
 ):
     document = training_job(replicas=2)
     write(document)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     quota(1)
     before, pods = writes(), names(objects, "Pod")
     if command == "replace":
@@ -131,11 +129,10 @@ def test_run_is_not_ended_if_a_lowered_quota_cannot_hold_it_again(
 
 def test_restart_under_a_full_quota_uses_what_the_old_pods_free(run, job, kubelet, objects, quota):
     job(replicas=2)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before = {name: one["metadata"]["uid"] for name, one in objects().items() if "Pod/" in name}
     quota(3)
-    done = run("restart", "mnist", "--timeout", "60s")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("restart", "mnist", "--timeout", "60s", code=0)
     after = {name: one["metadata"]["uid"] for name, one in objects().items() if "Pod/" in name}
     assert before.keys() == after.keys()
     assert not set(before.values()) & set(after.values())
@@ -160,8 +157,7 @@ def test_new_run_over_quota_leaves_the_old_one_running(run, job, kubelet, object
     assert (done.returncode, done.stderr.count("error[ET8022]")) == (6, 1), done.stderr
     assert "with --prune, the old Pods are deleted first" in done.stderr
     assert writes() == before
-    done = run("apply", "jobs", "--run", "b", "--prune", "--timeout", "60s")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--run", "b", "--prune", "--timeout", "60s", code=0)
     assert names(objects, "Pod") == NEW
 
 
@@ -172,7 +168,7 @@ def test_old_run_stays_until_the_new_one_exists_if_both_fit(
     run("apply", "jobs", "--run", "a")
     quota(6)
     before = len(writes())
-    assert run("apply", "jobs", "--run", "b", "--prune").returncode == 0
+    run("apply", "jobs", "--run", "b", "--prune", code=0)
     did = writes()[before:]
     creations = [n for n, one in enumerate(did) if one.startswith("create pods/")]
     gone = [n for n, one in enumerate(did) if one.startswith("delete pods/")]
@@ -185,19 +181,17 @@ def test_a_renamed_job_takes_the_place_of_the_old_one(
 ):
     (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     write(training_job("old", replicas=2), name="one")
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     quota(3)
     write(training_job("new", replicas=2), name="one")
-    done = run("apply", "jobs", "--prune", "--timeout", "60s")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--prune", "--timeout", "60s", code=0)
     assert names(objects, "Pod") == {"Pod/new-launcher", "Pod/new-worker-0", "Pod/new-worker-1"}
 
 
 def test_a_dry_run_says_what_a_full_quota_would_refuse(run, job, kubelet, writes, quota):
     job(replicas=2)
     quota(0)
-    done = run("apply", "jobs", "--dry-run=server")
-    assert done.returncode == 6
+    done = run("apply", "jobs", "--dry-run=server", code=6)
     assert "the quota small has 0 pods left, and 3 are needed" in done.stderr
     assert writes() == []
 
@@ -207,6 +201,5 @@ def test_dry_run_does_not_fail_if_the_plan_frees_the_quota(run, job, kubelet, wr
     run("apply", "jobs", "--run", "a")
     quota(3)
     before = writes()
-    done = run("apply", "jobs", "--run", "b", "--prune", "--dry-run=server")
-    assert done.returncode == 0, done.stderr
+    run("apply", "jobs", "--run", "b", "--prune", "--dry-run=server", code=0)
     assert writes() == before

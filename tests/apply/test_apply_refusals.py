@@ -43,8 +43,7 @@ def test_a_field_of_another_manager_is_named_with_both_values_and_nothing_is_cha
     config_map("PATCH", {"data": {"hosts": "theirs"}})
     before = writes()
     write(seed(hosts="ours again"), training_job(replicas=1))
-    done = run("apply", "jobs")
-    assert done.returncode == 4
+    done = run("apply", "jobs", code=4)
     assert "theirs owns data.hosts" in done.stderr
     assert 'data.hosts is "theirs", and would be "ours again"' in done.stderr
     assert "--config take-ownership=theirs" in done.stderr
@@ -61,8 +60,7 @@ def test_conflict_that_only_the_server_sees_is_reported_before_any_write(
     config_map("PATCH", {**seed(), "metadata": {"name": "seed"}}, content=APPLY)
     before = writes()
     write(seed(hosts="new"), training_job(replicas=1))
-    done = run("apply", "jobs")
-    assert done.returncode == 4
+    done = run("apply", "jobs", code=4)
     assert "theirs" in done.stderr
     assert writes() == before
 
@@ -72,9 +70,8 @@ def test_take_ownership_affects_only_the_named_manager(run, write, config_map):
     run("apply", "jobs")
     config_map("PATCH", {"data": {"hosts": "theirs"}})
     write(seed(hosts="ours again"))
-    assert run("apply", "jobs", "--config", "take-ownership=others").returncode == 4
-    done = run("apply", "jobs", "--config", "take-ownership=theirs")
-    assert done.returncode == 0, done.stderr
+    run("apply", "jobs", "--config", "take-ownership=others", code=4)
+    run("apply", "jobs", "--config", "take-ownership=theirs", code=0)
     live = config_map("GET")
     assert live["data"] == {"hosts": "ours again"}
     owners = {
@@ -101,12 +98,10 @@ def test_what_a_sync_tool_looks_after_is_refused(
     theirs["metadata"] |= metadata
     config_map("POST", theirs, content="application/json")
     write(seed(), training_job(replicas=1))
-    done = run("apply", "jobs")
-    assert done.returncode == 4
+    done = run("apply", "jobs", code=4)
     assert "manages it" in done.stderr
     assert writes() == []
-    again = run("apply", "jobs", "--adopt", "--config", "take-ownership=theirs", "--wait", "none")
-    assert again.returncode == 0, again.stderr
+    run("apply", "jobs", "--adopt", "--config", "take-ownership=theirs", "--wait", "none", code=0)
     assert config_map("GET")["data"] == {"hosts": "ours"}
 
 
@@ -116,8 +111,7 @@ def test_what_a_controller_makes_is_refused_whatever_is_allowed(run, write, writ
     theirs["metadata"]["ownerReferences"] = [owner]
     config_map("POST", theirs, content="application/json")
     write(seed())
-    done = run("apply", "jobs", "--adopt", "--config", "take-ownership=*")
-    assert done.returncode == 4
+    done = run("apply", "jobs", "--adopt", "--config", "take-ownership=*", code=4)
     assert "Pod x controls it" in done.stderr
     assert writes() == []
 
@@ -131,13 +125,11 @@ def test_an_object_of_kubectl_is_adopted_with_what_it_owned(
     # Equal in what is declared: nothing to do, and nothing is taken.
     assert "nothing had to be changed" in run("apply", "jobs").stdout
     write(seed(hosts="ours", new="2"))
-    refused = run("apply", "jobs")
-    assert refused.returncode == 4
+    refused = run("apply", "jobs", code=4)
     assert "kubectl-client-side-apply made it" in refused.stderr
     assert "--adopt" in refused.stderr
     assert config_map("GET")["data"] == {"hosts": "ours", "old": "1"}
-    done = run("apply", "jobs", "--adopt")
-    assert done.returncode == 0, done.stderr
+    done = run("apply", "jobs", "--adopt", code=0)
     assert "adopted" in done.stdout
     live = config_map("GET")
     assert live["data"] == {"hosts": "ours", "new": "2"}
@@ -159,8 +151,7 @@ def test_a_change_that_a_pod_does_not_take_is_named_and_nothing_is_changed(
     run("apply", "jobs")
     before = writes()
     write(changed(workingDir="/data"), seed())
-    done = run("apply", "jobs")
-    assert done.returncode == 5
+    done = run("apply", "jobs", code=5)
     assert "Pod mnist-worker-0" in done.stderr
     assert "workingDir" in done.stderr
     assert "--replace" in done.stderr
@@ -175,8 +166,7 @@ def test_replace_deletes_that_very_pod_waits_and_recreates_it(
     old = objects()["Pod/mnist-worker-0"]["metadata"]["uid"]
     before = len(writes())
     write(changed(workingDir="/data"))
-    done = run("apply", "jobs", "--replace")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--replace", code=0)
     requests = writes()[before:]
     assert requests.index("delete pods/mnist-worker-0") < requests.index(
         "create pods/mnist-worker-0"
@@ -224,8 +214,7 @@ def test_a_replacement_that_would_be_refused_deletes_nothing(
     control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/limitranges", quota)
     resources = {"requests": {"memory": "2Mi"}, "limits": {"memory": "2Mi"}}
     write(changed(workingDir="/data", resources=resources))
-    done = run("apply", "jobs", "--replace")
-    assert done.returncode == 7
+    done = run("apply", "jobs", "--replace", code=7)
     assert "maximum memory usage per Container is 1Mi" in done.stderr
     assert writes() == before
 
@@ -238,8 +227,7 @@ def test_object_that_the_server_rejects_is_refused_before_any_write(run, write, 
         "spec": {"clusterIP": "10.255.0.1", "ports": [{"port": 80}]},
     }
     write(seed(), service)
-    done = run("apply", "jobs")
-    assert done.returncode == 7
+    done = run("apply", "jobs", code=7)
     assert "Service web" in done.stderr
     assert "10.255.0.1" in done.stderr
     assert writes() == []
@@ -249,8 +237,7 @@ def test_a_namespace_that_is_not_there_is_said_to_be_missing(run, write, writes)
     document = seed()
     document["metadata"]["namespace"] = "nowhere-at-all"
     write(document)
-    done = run("apply", "jobs")
-    assert done.returncode == 6
+    done = run("apply", "jobs", code=6)
     assert "Namespace nowhere-at-all: it does not exist" in done.stderr
     assert "kubectl create namespace nowhere-at-all" in done.stderr
 
@@ -259,8 +246,7 @@ def test_a_generated_name_is_refused(run, write):
     document = seed()
     document["metadata"] = {"generateName": "seed-"}
     write(document)
-    done = run("apply", "jobs")
-    assert done.returncode == 7
+    done = run("apply", "jobs", code=7)
     assert "ET8011" in done.stderr
 
 
@@ -268,9 +254,9 @@ def test_refused_input_is_another_exit_code_than_usage(run, write):
     document = training_job()
     document["spec"]["etReplicaSpecs"]["worker"]["replicas"] = "many"
     write(document)
-    assert run("apply", "jobs").returncode == 7
-    assert run("apply").returncode == 2
-    assert run("apply", "jobs", "--timeout", "soon").returncode == 2
+    run("apply", "jobs", code=7)
+    run("apply", code=2)
+    run("apply", "jobs", "--timeout", "soon", code=2)
 
 
 def test_user_without_write_rights_is_refused_and_nothing_changes(
@@ -280,8 +266,7 @@ def test_user_without_write_rights_is_refused_and_nothing_changes(
     control_plane.grant(namespace, "reader", reads)
     kubeconfig = control_plane.kubeconfig(user="reader", groups=(), namespace=namespace)
     write(seed())
-    done = run("apply", "jobs", KUBECONFIG=str(kubeconfig))
-    assert done.returncode == 6
+    done = run("apply", "jobs", KUBECONFIG=str(kubeconfig), code=6)
     assert 'cannot patch resource "configmaps"' in done.stderr
     assert writes() == []
 
@@ -315,13 +300,11 @@ def test_diff_shows_what_apply_would_refuse(run, job, control_plane, namespace, 
     enforce = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     control_plane.ask("PATCH", f"/api/v1/namespaces/{namespace}", enforce, MERGE)
     job(replicas=1)
-    done = run("diff", "jobs")
-    assert done.returncode == 1, done.stderr
+    done = run("diff", "jobs", code=1)
     assert "violates PodSecurity" in done.stderr
     assert "Pod mnist-worker-0" in done.stdout.replace(f"{namespace}/", "")
     assert writes() == []
-    refused = run("apply", "jobs")
-    assert refused.returncode == 7
+    run("apply", "jobs", code=7)
     assert writes() == []
 
 
@@ -330,7 +313,7 @@ def test_diff_shows_an_inventory_that_apply_would_not_write(
     run, job, kubelet, control_plane, namespace, whose
 ):
     job(replicas=1)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     path = f"/api/v1/namespaces/{namespace}/configmaps/etcompile-mnist"
     change = {"labels": {"applyset.kubernetes.io/id": None}}
     if whose == "kubectl's":
@@ -348,8 +331,7 @@ def test_warnings_of_the_api_server_are_shown_once(run, job, kubelet, control_pl
     control_plane.ask("PATCH", f"/api/v1/namespaces/{namespace}", warn, MERGE)
     job(replicas=2)
     for command in ("diff", "apply"):
-        done = run(command, "jobs")
-        assert done.returncode == (1 if command == "diff" else 0), done.stderr
+        done = run(command, "jobs", code=1 if command == "diff" else 0)
         lines = [line for line in done.stderr.splitlines() if "would violate PodSecurity" in line]
         assert lines
         assert len(lines) == len(set(lines))
@@ -365,8 +347,7 @@ def test_a_field_that_the_api_server_drops_is_reported(run, write, kubelet, obje
     worker[field] = value
     write(document)
     for command, code in (("diff", 1), ("apply", 0)):
-        done = run(command, "jobs")
-        assert done.returncode == code, done.stderr
+        done = run(command, "jobs", code=code)
         assert done.stderr.count("ET8029") == 1, done.stderr
         assert f"does not keep spec.{field} of a Pod" in done.stderr
     assert field not in objects()["Pod/mnist-worker-0"]["spec"]
@@ -408,15 +389,13 @@ def test_service_port_of_another_manager_needs_a_replacement(
         control_plane.ask("POST", f"{path}?fieldManager=kubectl", service)
         options = ("--adopt",)
     else:
-        assert run("apply", "jobs").returncode == 0
+        run("apply", "jobs", code=0)
         change = {"spec": {"ports": ports}}
         control_plane.ask("PATCH", f"{path}/web?fieldManager=kubectl", change, MERGE)
         options = ()
-    refused = run("apply", "jobs", *options)
-    assert refused.returncode == 5, refused.stdout + refused.stderr
+    refused = run("apply", "jobs", *options, code=5)
     assert "--replace deletes and recreates it" in refused.stderr
-    done = run("apply", "jobs", *options, "--replace")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", *options, "--replace", code=0)
     live = control_plane.ask("GET", f"{path}/web")
     assert [port["port"] for port in live["spec"]["ports"]] == [81]
-    assert run("diff", "jobs").returncode == 0
+    run("diff", "jobs", code=0)

@@ -45,8 +45,7 @@ def test_a_verb_that_is_not_allowed_is_named_before_the_first_write(
 ):
     write(training_job(replicas=2))
     verbs = tuple(verb for verb in MOST if verb != missing)
-    done = as_user(rules(pods=verbs))("apply", "jobs")
-    assert done.returncode == 6, done.stderr
+    done = as_user(rules(pods=verbs))("apply", "jobs", code=6)
     assert words.format(namespace) in done.stderr
     assert "kubectl auth can-i" in done.stderr
     assert writes() == []
@@ -56,7 +55,7 @@ def test_a_deletion_that_is_not_allowed_is_named_before_anything_is_written(
     run, as_user, job, kubelet, writes
 ):
     job(replicas=2)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before = writes()
     job(replicas=1)
     verbs = tuple(verb for verb in MOST if verb != "delete")
@@ -65,8 +64,8 @@ def test_a_deletion_that_is_not_allowed_is_named_before_anything_is_written(
         assert done.returncode == 6, done.stderr
         assert "you are not allowed to delete pods" in done.stderr
     assert writes() == before
-    done = user("apply", "jobs", "--wait", "none")
-    assert done.returncode == 0, done.stderr  # it deletes nothing, and needs no such right
+    # It deletes nothing, and needs no such right.
+    user("apply", "jobs", "--wait", "none", code=0)
 
 
 @pytest.mark.parametrize("missing", ["get", "create", "patch", "delete", "list", "watch"])
@@ -77,7 +76,7 @@ def test_pods_stay_if_a_verb_of_any_later_request_is_missing(
     """A command that deletes Pods needs the right to create them again, and to follow that."""
     document = training_job(replicas=2)
     write(document)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before, pods = writes(), pod_uids(objects)
     if command == "replace":
         worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
@@ -108,8 +107,7 @@ def test_rights_for_single_names_are_enough(as_user, write, kubelet, writes):
         "resourceNames": names,
     }
     granted = [*rules(pods=("list", "watch")), by_name]
-    done = as_user(granted)("apply", "jobs", "--timeout", "60s")
-    assert done.returncode == 0, done.stderr
+    as_user(granted)("apply", "jobs", "--timeout", "60s", code=0)
 
 
 def test_policy_that_denies_one_pod_of_a_role_stops_all_before_any_write(
@@ -146,8 +144,7 @@ ONE_EACH = ["patch mnist-launcher", "patch mnist-worker-0"]
 
 def test_without_policies_one_pod_of_a_role_is_tried(run, job, kubelet, kubeconfig, dry_runs):
     job(replicas=8)
-    done = run("apply", "jobs", "--wait", "none", KUBECONFIG=str(kubeconfig))
-    assert done.returncode == 0, done.stderr
+    run("apply", "jobs", "--wait", "none", KUBECONFIG=str(kubeconfig), code=0)
     assert sorted(dry_runs()) == ONE_EACH
 
 
@@ -220,16 +217,14 @@ def test_read_only_user_gets_a_diff_and_the_list_of_skipped_checks(
     run, as_user, job, kubelet, writes
 ):
     job(replicas=2)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     before = writes()
     reads = ("get", "list", "watch")
     user = as_user(rules(**dict.fromkeys(KINDS, reads)))
-    same = user("diff", "jobs")
-    assert same.returncode == 0, same.stderr
+    same = user("diff", "jobs", code=0)
     assert "ET8021" not in same.stderr  # nothing seems to differ, so nothing is asked
     job(replicas=1)
-    done = user("diff", "jobs")
-    assert done.returncode == 1, done.stderr
+    done = user("diff", "jobs", code=1)
     assert "warning[ET8021]" in done.stderr
     assert 'cannot patch resource "configmaps"' in done.stderr
     assert "update   ConfigMap mnist-config" in done.stdout

@@ -23,8 +23,7 @@ def test_the_end_lists_each_different_reason_once_with_its_count(run, job, kubel
     job(replicas=34)
     kubelet.let("mnist-worker-*", unschedulable("0/3 nodes are available: 3 Insufficient gpu."))
     kubelet.let("mnist-worker-7", waiting("ImagePullBackOff", "not found"))
-    done = run("apply", "jobs", "-q", "--timeout", "8s")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "-q", "--timeout", "8s", code=3)
     reasons = ending(done, "not ready")
     assert len(reasons) == 2, reasons
     assert any(
@@ -45,8 +44,7 @@ def test_full_quota_is_reported_at_the_end_in_quiet_mode_too(
     )
     control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "41"}, "used": {"pods": "38"}})
     job(replicas=40)
-    done = run("apply", "jobs", "-q", "--timeout", "12s")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "-q", "--timeout", "12s", code=3)
     lines = [line for line in ending(done, "not done") if "exceeded quota: small" in line]
     assert len(lines) == 1, done.stdout
     assert re.search(r"\(3[78] Pods\)", lines[0])
@@ -70,7 +68,7 @@ def test_event_warnings_explain_every_object_without_another_reason(
         }
         control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/events", event)
 
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run("apply", "jobs", "--wait", "none", code=0)
     for number in (3, 39):
         warn(f"mnist-worker-{number}")
     done = run("apply", "jobs", "-q", "--timeout", "4s")
@@ -89,8 +87,7 @@ def test_nothing_is_said_to_be_in_order_if_something_was_not_done(
     held = {"metadata": {"finalizers": ["example.com/hold"]}}
     control_plane.ask("PATCH", path, held, MERGE)
     control_plane.ask("DELETE", path)
-    done = run("apply", "jobs", "--timeout", "2s")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "--timeout", "2s", code=3)
     assert "done: nothing\nnot done:\n" in done.stdout
     assert "nothing had to be changed" not in done.stdout
     control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
@@ -127,13 +124,12 @@ def test_the_last_event_says_how_it_ended_also_if_nothing_was_begun(
     if what == "conflict":
         of_kubectl(control_plane, namespace)
     if what == "replace":
-        assert run("apply", "jobs").returncode == 0
+        run("apply", "jobs", code=0)
         launcher(document)["template"]["spec"]["containers"][0]["workingDir"] = "/data"
         write(document)
     if what == "input":
         (tmp_path / "jobs" / "job.yaml").write_text("kind: [")
-    done = run(*command, "--output", "json")
-    assert done.returncode == code, done.stdout + done.stderr
+    done = run(*command, "--output", "json", code=code)
     reported = events(done)
     assert [one["event"] for one in reported if one.get("event") == "end"] == ["end"]
     last = reported[-1]
@@ -151,8 +147,7 @@ def test_a_rollout_has_one_last_event(run, job, kubelet):
 
 def test_a_missing_namespace_is_one_error(run, job):
     job(replicas=5)
-    done = run("apply", "jobs", "-n", "not-there")
-    assert done.returncode == 6
+    done = run("apply", "jobs", "-n", "not-there", code=6)
     assert done.stderr.count("error[") == 1
     assert "Namespace not-there: it does not exist" in done.stderr
     assert "hint: kubectl create namespace not-there" in done.stderr
@@ -163,8 +158,7 @@ def test_a_diff_tells_that_apply_would_be_refused_for_its_namespace(run, write, 
     control_plane.ask("DELETE", f"/api/v1/namespaces/{other}")
     job(replicas=2)
     for namespace, problem in (("not-there", "does not exist"), (other, "is being deleted")):
-        done = run("diff", "jobs", "-n", namespace)
-        assert done.returncode == 1, done.stderr
+        done = run("diff", "jobs", "-n", namespace, code=1)
         assert f"warning[ET8024]: the namespace {namespace} {problem}" in done.stderr
         assert done.stderr.count("warning[") == 1
     missing_namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "not-there"}}
@@ -177,8 +171,7 @@ def test_a_namespace_that_is_being_deleted_is_one_error(run, job, control_plane)
     # Nobody empties it: it stays as it is.
     control_plane.ask("DELETE", f"/api/v1/namespaces/{other}")
     job(replicas=5)
-    done = run("apply", "jobs", "-n", other)
-    assert done.returncode == 6
+    done = run("apply", "jobs", "-n", other, code=6)
     assert done.stderr.count("error[") == 1
     assert f"Namespace {other}: it is being deleted" in done.stderr
 
@@ -193,8 +186,7 @@ def test_policy_message_about_many_equal_objects_appears_once(run, job, control_
     document = training_job(replicas=5)
     worker(document)["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
     job(etReplicaSpecs=document["spec"]["etReplicaSpecs"])
-    done = run("apply", "jobs", "--dry-run=server")
-    assert done.returncode == 7
+    done = run("apply", "jobs", "--dry-run=server", code=7)
     assert done.stderr.count("maximum cpu usage") == 1
     assert "Pod mnist-worker-0 … 4 (5 Pods): " in done.stderr
 
@@ -205,8 +197,7 @@ def test_the_way_out_of_a_replacement_is_said_once(run, write, kubelet):
     run("apply", "jobs")
     worker(document)["template"]["spec"]["containers"][0]["workingDir"] = "/data"
     write(document)
-    done = run("apply", "jobs")
-    assert done.returncode == 5
+    done = run("apply", "jobs", code=5)
     assert done.stderr.count("--replace ") == 1
     assert "hint: --replace deletes and recreates it; another ID" in done.stderr
 

@@ -20,13 +20,12 @@ def two(run, write, kubelet, tmp_path):
     (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     write(training_job("one", replicas=1), name="one")
     write(training_job("two", replicas=1), name="two")
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
 
 
 def test_a_job_whose_file_is_removed_is_named_and_then_pruned(run, two, kubelet, objects, tmp_path):
     (tmp_path / "jobs" / "two.yaml").unlink()
-    left = run("apply", "jobs")
-    assert left.returncode == 0, left.stdout + left.stderr
+    left = run("apply", "jobs", code=0)
     assert names(objects) == {"one", "two"}
     assert "no longer in the files, and kept: --prune deletes them" in left.stderr
     assert "two" in run("status").stdout.split("no longer in the files")[1]
@@ -35,8 +34,7 @@ def test_a_job_whose_file_is_removed_is_named_and_then_pruned(run, two, kubelet,
     planned = run("diff", "jobs", "--prune")
     assert "two-launcher" in planned.stdout
     assert "its job is no longer in" in planned.stdout
-    pruned = run("apply", "jobs", "--prune")
-    assert pruned.returncode == 0, pruned.stdout + pruned.stderr
+    run("apply", "jobs", "--prune", code=0)
     assert names(objects) == {"one"}
     assert "ConfigMap/etcompile-two" not in objects()
     assert run("apply", "jobs", "--prune").stdout.count("nothing had to be changed") == 1
@@ -61,16 +59,14 @@ def test_an_inventory_of_which_nothing_is_left_is_pruned(
                 control_plane.ask("DELETE", f"{root}/{value['metadata']['name']}", now)
     assert {name for name in objects() if "two" in name} == {"ConfigMap/etcompile-two"}
     assert "etcompile-two" in run("diff", "jobs", "--prune").stdout
-    done = run("apply", "jobs", "--prune")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--prune", code=0)
     assert names(objects) == {"one"}
 
 
 def test_a_job_that_is_renamed_leaves_nothing_behind(run, two, write, kubelet, objects, tmp_path):
     (tmp_path / "jobs" / "two.yaml").unlink()
     write(training_job("three", replicas=1), name="three")
-    done = run("apply", "jobs", "--prune")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--prune", code=0)
     assert names(objects) == {"one", "three"}
 
 
@@ -79,13 +75,12 @@ def test_a_job_that_moves_to_another_namespace_leaves_the_first(
 ):
     (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     write(training_job("one", replicas=1))
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     other = control_plane.namespace()
     moved = training_job("one", replicas=1)
     moved["metadata"]["namespace"] = other
     write(moved)
-    done = run("apply", "jobs", "--prune", "--wait", "none")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", "--prune", "--wait", "none", code=0)
     assert names(objects) == set()
     run("delete", "jobs")
 
@@ -95,9 +90,9 @@ def test_a_job_that_is_declared_again_is_no_orphan(run, two, write, kubelet, obj
     run("apply", "jobs")
     assert "no longer in the files" in run("status").stdout
     write(training_job("two", replicas=1), name="two")
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     assert "no longer in the files" not in run("status").stdout
-    assert run("apply", "jobs", "--prune").returncode == 0
+    run("apply", "jobs", "--prune", code=0)
     assert names(objects) == {"one", "two"}
 
 
@@ -107,29 +102,28 @@ def test_nothing_is_pruned_that_the_same_set_did_not_declare(
     """Another folder, single files, and a set of another name know nothing of these jobs."""
     (tmp_path / "jobs" / "two.yaml").unlink()
     for arguments in (("jobs/one.yaml",), ("jobs", "--config", "set=other", "--adopt")):
-        done = run("apply", *arguments, "--prune")
-        assert done.returncode == 0, done.stdout + done.stderr
+        run("apply", *arguments, "--prune", code=0)
         assert names(objects) == {"one", "two"}
     write(training_job("three", replicas=1), name="three")
     (tmp_path / "more").mkdir()
     (tmp_path / "jobs" / "three.yaml").rename(tmp_path / "more" / "three.yaml")
-    assert run("apply", "more", "--prune").returncode == 0
+    run("apply", "more", "--prune", code=0)
     assert names(objects) == {"one", "two", "three"}
 
 
 def test_a_job_that_another_set_has_applied_since_is_not_pruned(
     run, two, kubelet, objects, tmp_path
 ):
-    assert run("apply", "jobs/two.yaml", "--config", "set=mine", "--adopt").returncode == 0
+    run("apply", "jobs/two.yaml", "--config", "set=mine", "--adopt", code=0)
     (tmp_path / "jobs" / "two.yaml").rename(tmp_path / "two.yaml")
-    assert run("apply", "jobs", "--prune").returncode == 0
+    run("apply", "jobs", "--prune", code=0)
     assert names(objects) == {"one", "two"}
 
 
 def test_a_single_file_keeps_its_job_in_the_set_of_its_folder(run, two, kubelet, objects, tmp_path):
-    assert run("apply", "jobs/two.yaml").returncode == 0
+    run("apply", "jobs/two.yaml", code=0)
     (tmp_path / "jobs" / "two.yaml").unlink()
-    assert run("apply", "jobs", "--prune").returncode == 0
+    run("apply", "jobs", "--prune", code=0)
     assert names(objects) == {"one"}
 
 
@@ -140,12 +134,11 @@ def test_a_folder_that_is_applied_for_two_namespaces_is_two_sets(
     (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     other = control_plane.namespace()
     write(training_job("one", replicas=1))
-    assert run("apply", "jobs", *named).returncode == 0
-    second = run("apply", "jobs", *named, "-n", other, "--prune", "--wait", "none")
-    assert second.returncode == 0, second.stdout + second.stderr
+    run("apply", "jobs", *named, code=0)
+    second = run("apply", "jobs", *named, "-n", other, "--prune", "--wait", "none", code=0)
     assert "deleted" not in second.stdout
     assert names(objects) == {"one"}
-    assert run("delete", "jobs", *named, "-n", other).returncode == 0
+    run("delete", "jobs", *named, "-n", other, code=0)
 
 
 @pytest.mark.parametrize(
@@ -192,15 +185,13 @@ def test_copied_repository_name_prunes_no_job_of_the_other_repository(
         else:
             git(folder.parent, "add", ".")
             git(folder.parent, "commit", "-q", "-m", name)
-    assert run("apply", "a/jobs").returncode == 0
-    done = run("apply", "b/jobs", "--prune")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "a/jobs", code=0)
+    run("apply", "b/jobs", "--prune", code=0)
     assert names(objects) == {"one", "two"}
     seen = run("diff", "b/jobs", "--prune")
     assert "another repository of the name team" in seen.stdout, seen.stdout
-    assert run("apply", "a/jobs", "--prune").returncode == 0
+    run("apply", "a/jobs", "--prune", code=0)
     assert names(objects) == {"one", "two"}
     (tmp_path / "a" / "jobs" / "a.yaml").rename(tmp_path / "a" / "jobs" / "new.yaml")
-    adopted = run("apply", "b/jobs", "--prune", "--adopt")
-    assert adopted.returncode == 0, adopted.stdout + adopted.stderr
+    run("apply", "b/jobs", "--prune", "--adopt", code=0)
     assert names(objects) == {"two"}

@@ -15,8 +15,7 @@ PULL = 'Back-off pulling image "horovod/horovod:0.28.1"'
 
 def test_a_job_is_done_when_all_its_pods_are_ready(run, job, kubelet):
     job(replicas=2)
-    done = run("apply", "jobs")
-    assert done.returncode == 0
+    done = run("apply", "jobs", code=0)
     for pods in ("mnist-launcher", "mnist-worker-0, 1 (2 Pods)"):
         assert f"Pod {pods}  ready" in done.stdout
 
@@ -36,8 +35,7 @@ def test_what_a_pod_waits_for_is_said_while_it_waits_and_at_the_end(
 ):
     job(replicas=1)
     kubelet.let("mnist-worker-0", status)
-    done = run("apply", "jobs", "--timeout", "4s")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "--timeout", "4s", code=3)
     lines = [line for line in done.stdout.splitlines() if words in line]
     assert any("mnist-worker-0  waiting: " in line for line in lines)
     assert lines[-1].startswith("  Pod mnist-worker-0: ")
@@ -52,8 +50,7 @@ def test_an_image_that_cannot_be_named_fails_at_once_with_what_waits_for_the_pod
     kubelet.let("mnist-launcher", None)
     if launcher == "made after":
         proxy.add("delay", method="PATCH", path="pods/mnist-launcher", times=2, seconds=3)
-    done = run("apply", "jobs", KUBECONFIG=str(through))
-    assert done.returncode == 3
+    done = run("apply", "jobs", KUBECONFIG=str(through), code=3)
     assert "timed out" not in done.stdout
     assert "InvalidImageName" in done.stdout
     assert "Pod mnist-launcher: it depends on Pod mnist-worker-0, which failed" in done.stdout
@@ -62,8 +59,7 @@ def test_an_image_that_cannot_be_named_fails_at_once_with_what_waits_for_the_pod
 def test_failed_pod_is_reported_with_its_exit_code(run, job, kubelet):
     job(replicas=1)
     kubelet.let("mnist-launcher", ended(code=137))
-    done = run("apply", "jobs")
-    assert done.returncode == 3
+    done = run("apply", "jobs", code=3)
     assert "Pod mnist-launcher: container main ended with exit code 137" in done.stdout
 
 
@@ -86,8 +82,7 @@ def test_an_event_explains_what_a_pod_does_not_know_of_itself(
         control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/events", event)
 
     kubelet.first = report_event
-    done = run("apply", "jobs", "--timeout", "5s")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "--timeout", "5s", code=3)
     assert 'configmap "data" not found' in done.stdout
 
 
@@ -125,22 +120,20 @@ def test_wait_none_does_not_wait_for_a_quota_and_why_names_it(
     quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}
     control_plane.ask("POST", quotas, quota)
     control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "3"}, "used": {"pods": "2"}})
-    done = run("apply", "jobs", "--wait", "none")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "--wait", "none", code=3)
     assert "exceeded quota: small" in done.stdout + done.stderr
     why = run("why", "mnist")
     assert "the quota small has 0 pods left, and 2 are needed" in why.stdout
     assert "raise the quota" in why.stdout
     control_plane.ask("DELETE", f"{quotas}/small")
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run("apply", "jobs", "--wait", "none", code=0)
     assert len([name for name in objects() if name.startswith("Pod/")]) == 3
 
 
 def test_wait_none_returns_when_all_is_written(run, job, kubelet):
     job(replicas=1)
     kubelet.let("*", None)
-    done = run("apply", "jobs", "--wait", "none")
-    assert done.returncode == 0
+    done = run("apply", "jobs", "--wait", "none", code=0)
     assert "waiting" not in done.stdout
 
 
@@ -160,18 +153,17 @@ def test_wait_complete_ends_with_the_launcher(start, job, kubelet):
 def test_wait_complete_ends_with_3_when_the_run_fails(run, job, kubelet):
     job(replicas=1)
     kubelet.let("mnist-launcher", ended(code=1))
-    done = run("apply", "jobs", "--wait", "complete")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "--wait", "complete", code=3)
     assert "exit code 1" in done.stdout
 
 
 def test_what_an_earlier_rollout_did_not_see_ready_is_waited_for_again(run, job, kubelet):
     job(replicas=1)
     kubelet.let("mnist-worker-0", None)
-    assert run("apply", "jobs", "--timeout", "2s").returncode == 3
-    assert run("apply", "jobs", "--timeout", "2s").returncode == 3
+    run("apply", "jobs", "--timeout", "2s", code=3)
+    run("apply", "jobs", "--timeout", "2s", code=3)
     kubelet.let("mnist-worker-0", ready())
-    assert run("apply", "jobs", "--timeout", "20s").returncode == 0
+    run("apply", "jobs", "--timeout", "20s", code=0)
 
 
 def test_a_pod_that_somebody_deletes_meanwhile_is_not_waited_for(
@@ -191,7 +183,7 @@ def test_a_pod_that_somebody_deletes_meanwhile_is_not_waited_for(
 
 def test_one_watch_follows_all_pods(run, job, kubelet, kubeconfig, control_plane, namespace):
     job(replicas=6)
-    assert run("apply", "jobs", KUBECONFIG=str(kubeconfig)).returncode == 0
+    run("apply", "jobs", KUBECONFIG=str(kubeconfig), code=0)
     watches = [
         event
         for event in control_plane.audit(namespace)
@@ -211,8 +203,7 @@ def test_one_watch_follows_all_pods(run, job, kubelet, kubeconfig, control_plane
 def test_events_for_programs_are_a_json_object_a_line(run, job, kubelet):
     job(replicas=1)
     kubelet.let("mnist-worker-0", unschedulable("no gpu"))
-    done = run("apply", "jobs", "--output", "json", "--timeout", "3s")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "--output", "json", "--timeout", "3s", code=3)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert events[0]["event"] == "plan"
     assert events[0]["counts"]["create"] == 6
@@ -235,8 +226,7 @@ def test_quiet_says_what_is_wrong_and_nothing_else(run, write, kubelet):
     kubelet.let("mnist-worker-0", ended(code=1))
     kubelet.let("mnist-launcher", ready())
     time.sleep(0.5)
-    done = run("apply", "jobs", "-q")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "-q", code=3)
     assert "exit code 1" in done.stdout
 
 
@@ -267,7 +257,6 @@ def test_reason_of_an_earlier_pod_of_that_name_is_not_repeated(
         "message": "what was wrong with the one before",
     }
     control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/events", event)
-    done = run("apply", "jobs", "--timeout", "12")
-    assert done.returncode == 3
+    done = run("apply", "jobs", "--timeout", "12", code=3)
     assert "mnist-worker-0" in done.stdout
     assert "the one before" not in done.stdout + done.stderr

@@ -43,8 +43,7 @@ def notices(objects):
 def applied(run, write, kubelet, namespace):
     kubelet.let("mnist-*", at_work("pytorch"))
     write(pytorch(namespace))
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", code=0)
 
 
 def test_each_running_command_gets_one_request(run, applied, kubelet, objects, notices, namespace):
@@ -66,8 +65,7 @@ def test_each_running_command_gets_one_request(run, applied, kubelet, objects, n
     assert why == "somebody has asked for a checkpoint (again)"
     assert name.startswith("0-")
     # Who asks again at once gets the answer, and the commands no second signal.
-    again = run("checkpoint", "mnist")
-    assert again.returncode == 0
+    again = run("checkpoint", "mnist", code=0)
     assert "is not asked again: somebody has asked for a checkpoint\n" in again.stdout
     assert notices() == texts
     assert "no differences" in run("diff", "jobs").stdout
@@ -88,9 +86,8 @@ def test_a_job_that_names_no_signal_is_refused_with_what_to_do(
     run, write, kubelet, namespace, notices, annotations
 ):
     write(pytorch(namespace, annotations))
-    assert run("apply", "jobs").returncode == 0
-    done = run("checkpoint", "mnist")
-    assert done.returncode == 7
+    run("apply", "jobs", code=0)
+    done = run("checkpoint", "mnist", code=7)
     assert "ET8015" in done.stderr
     assert "etcompile.dev/checkpoint-signal: USR1" in done.stderr
     assert notices() == {}
@@ -98,13 +95,11 @@ def test_a_job_that_names_no_signal_is_refused_with_what_to_do(
 
 def test_a_job_of_which_nothing_runs_is_refused(run, write, namespace, notices):
     write(pytorch(namespace))
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
-    done = run("checkpoint", "mnist")
-    assert done.returncode == 7
+    run("apply", "jobs", "--wait", "none", code=0)
+    done = run("checkpoint", "mnist", code=7)
     assert "none of its commands is running" in done.stderr
 
 
 def test_missing_job_is_reported_with_the_existing_ones(run, applied):
-    done = run("checkpoint", "mnits")
-    assert done.returncode == 7
+    done = run("checkpoint", "mnits", code=7)
     assert "did you mean 'mnist'?" in done.stderr

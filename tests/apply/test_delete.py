@@ -24,8 +24,7 @@ def test_a_job_goes_launcher_first_and_leaves_nothing(run, job, kubelet, writes,
     job(replicas=2)
     run("apply", "jobs")
     before = len(writes())
-    done = run("delete", *(["jobs"] if how == "files" else ["--job", "mnist"]))
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("delete", *(["jobs"] if how == "files" else ["--job", "mnist"]), code=0)
     assert objects() == {}
     order = [one[7:] for one in writes()[before:] if one.startswith("delete ")]
     # The ConfigMap tells a watcher that the job is to go.
@@ -33,8 +32,7 @@ def test_a_job_goes_launcher_first_and_leaves_nothing(run, job, kubelet, writes,
     assert {*order[2:4]} == {"pods/mnist-worker-0", "pods/mnist-worker-1"}
     assert {*order[-3:-1]} == {"secrets/mnist", "serviceaccounts/mnist-launcher"}
     assert order[-1] == "configmaps/etcompile-mnist"
-    again = run("delete", "jobs")
-    assert again.returncode == 0
+    again = run("delete", "jobs", code=0)
     assert "nothing had to be changed" in again.stdout
 
 
@@ -47,8 +45,7 @@ def test_pods_of_another_manager_are_matched_by_the_jobs_label(
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     labels = {"app.kubernetes.io/managed-by": "helm", "applyset.kubernetes.io/part-of": None}
     control_plane.ask("PATCH", path, {"metadata": {"labels": labels}}, MERGE)
-    done = run("delete", "--job", "mnist")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("delete", "--job", "mnist", code=0)
     assert objects() == {}
 
 
@@ -69,9 +66,8 @@ def test_claims_and_the_secrets_of_others_are_left_and_named(
     keys = {"id_rsa": "a", "id_rsa.pub": "b"}
     theirs = {"metadata": {"name": "mnist", "labels": label}, "stringData": keys}
     control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
-    assert run("apply", "jobs").returncode == 0
-    done = run("delete", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", code=0)
+    done = run("delete", "jobs", code=0)
     assert objects().keys() == {"Secret/mnist", "PersistentVolumeClaim/data"}
     assert f"kept: Secret {namespace}/mnist (etcompile did not create it)" in done.stderr
     assert "kept: PersistentVolumeClaim data (it belongs to no job)" in done.stderr
@@ -92,7 +88,7 @@ def test_objects_of_a_rendered_job_are_known_by_their_labels(
             "Pod": "pods",
         }[value["kind"]]
         control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/{plural}", value)
-    assert run("delete", "--job", "mnist").returncode == 0
+    run("delete", "--job", "mnist", code=0)
     assert objects() == {}
 
 
@@ -105,11 +101,10 @@ def test_what_a_sync_tool_looks_after_is_not_deleted_behind_its_back(
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     control_plane.ask("PATCH", path, {"metadata": {"annotations": tracking}}, MERGE)
     before = writes()
-    done = run("delete", "jobs")
-    assert done.returncode == 4
+    done = run("delete", "jobs", code=4)
     assert "Argo CD application team manages it" in done.stderr
     assert writes() == before
-    assert run("delete", "jobs", "--adopt").returncode == 0
+    run("delete", "jobs", "--adopt", code=0)
 
 
 def test_object_with_a_finalizer_is_waited_for_by_name(run, job, kubelet, control_plane, namespace):
@@ -118,18 +113,17 @@ def test_object_with_a_finalizer_is_waited_for_by_name(run, job, kubelet, contro
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     held = {"metadata": {"finalizers": ["example.com/hold"]}}
     control_plane.ask("PATCH", path, held, MERGE)
-    done = run("delete", "jobs", "--timeout", "3s")
-    assert done.returncode == 3
+    done = run("delete", "jobs", "--timeout", "3s", code=3)
     assert "kept by the finalizers example.com/hold" in done.stdout
     assert "Service mnist-worker-0" not in done.stdout.split("not done:")[0]
     control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
-    assert run("delete", "jobs").returncode == 0
+    run("delete", "jobs", code=0)
 
 
 def test_another_job_is_left_alone(run, write, kubelet, objects):
     write(training_job("one", replicas=1), training_job("two", replicas=1))
     run("apply", "jobs")
-    assert run("delete", "--job", "one").returncode == 0
+    run("delete", "--job", "one", code=0)
     names = {name.partition("/")[2] for name in objects()}
     assert all(name.startswith(("two", "etcompile-two")) for name in names)
 
@@ -140,7 +134,7 @@ def test_the_inventory_of_a_job_that_somebody_else_removed_goes_too(
 ):
     """As the watcher does once ttlSecondsAfterFinished is over: the inventory is apply's."""
     job(replicas=1)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     paths = {
         "Pod": "/api/v1/namespaces/{}/pods/{}",
         "Service": "/api/v1/namespaces/{}/services/{}",
@@ -156,8 +150,7 @@ def test_the_inventory_of_a_job_that_somebody_else_removed_goes_too(
             path = paths[kind].format(namespace, name)
             control_plane.ask("DELETE", f"{path}?gracePeriodSeconds=0")
     assert set(objects()) <= {"ConfigMap/etcompile-mnist", "ConfigMap/kube-root-ca.crt"}
-    done = run("delete", *how)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run("delete", *how, code=0)
     assert "etcompile-mnist" in done.stdout
     assert "ConfigMap/etcompile-mnist" not in objects()
 
@@ -166,7 +159,7 @@ def test_object_whose_owner_a_killed_delete_has_deleted_is_deleted(
     run, job, kubelet, objects, control_plane, namespace
 ):
     job(replicas=1)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mnist-config"}
     owner["uid"] = objects()["ConfigMap/mnist-config"]["metadata"]["uid"]
@@ -174,8 +167,7 @@ def test_object_whose_owner_a_killed_delete_has_deleted_is_deleted(
     metadata = {"name": "mnist-etcompile-hosts", "labels": labels, "ownerReferences": [owner]}
     control_plane.ask("POST", f"{maps}?fieldManager=etcompile-watcher", {"metadata": metadata})
     control_plane.ask("DELETE", f"{maps}/mnist-config")
-    done = run("delete", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run("delete", "jobs", code=0)
     assert "kept" not in done.stderr
     assert objects() == {}
 
@@ -185,8 +177,7 @@ def test_a_dry_run_shows_what_would_go_and_deletes_nothing(run, job, kubelet, wr
     job(replicas=1)
     run("apply", "jobs")
     before = writes()
-    done = run("delete", "jobs", how)
-    assert done.returncode == 0
+    done = run("delete", "jobs", how, code=0)
     assert "delete" in done.stdout
     assert "mnist-launcher" in done.stdout
     assert writes() == before
@@ -194,13 +185,11 @@ def test_a_dry_run_shows_what_would_go_and_deletes_nothing(run, job, kubelet, wr
 
 def test_a_job_that_is_not_there_is_said_not_to_be(run, job, namespace):
     job()
-    of_files = run("delete", "jobs")
-    assert of_files.returncode == 0
+    of_files = run("delete", "jobs", code=0)
     assert f"there is nothing of the job mnist in the namespace {namespace}" in of_files.stderr
-    done = run("delete", "--job", "nobody")
-    assert done.returncode == 7
+    done = run("delete", "--job", "nobody", code=7)
     assert "there is no job 'nobody'" in done.stderr
-    assert run("delete").returncode == 2
+    run("delete", code=2)
 
 
 def test_copies_with_the_labels_of_a_missing_job_stay(run, write, control_plane, namespace, writes):
@@ -212,8 +201,7 @@ def test_copies_with_the_labels_of_a_missing_job_stay(run, write, control_plane,
     data = {"metadata": metadata, "data": {"a": "1"}}
     control_plane.ask("POST", f"{root}/configmaps?fieldManager=kubectl-create", data)
     for options in (("jobs",), ("--job", "mnist")):
-        done = run("delete", *options)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = run("delete", *options, code=0)
         for maker in ("kubectl-expose", "kubectl-create"):
             assert f"{maker} made it, with labels of the job" in done.stderr
     assert writes() == []
@@ -224,7 +212,7 @@ def test_a_watcher_brings_nothing_back_of_a_job_that_is_being_deleted(
 ):
     """One Pod takes long to go; the watcher must not replace the others meanwhile."""
     job(replicas=3)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     watcher = start("watch", "-n", namespace, "--listen", "")
     assert any("watching" in line for line in watcher.stderr)
     pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -260,20 +248,18 @@ def test_a_watcher_brings_nothing_back_of_a_job_that_is_being_deleted(
     ],
 )
 def test_a_program_always_reads_an_end(run, arguments, code):
-    done = run(*arguments)
-    assert done.returncode == code, done.stderr
+    done = run(*arguments, code=code)
     last = json.loads(done.stdout.splitlines()[-1])
     assert (last["event"], last["exit"]) == ("end", code)
 
 
 def test_delete_by_name_reads_no_folder(run, job, kubelet, objects, tmp_path):
     job(replicas=1)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "etcompile.toml").write_text("nonsense = [")
-    done = run("delete", "--job", "mnist")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("delete", "--job", "mnist", code=0)
     assert objects() == {}
 
 
@@ -283,7 +269,7 @@ def test_key_pair_that_may_not_be_read_is_named_as_left(
 ):
     write(training_job(replicas=1), name="one")
     write(training_job("other", replicas=1), name="two")
-    assert run("apply", "jobs", "--config", "set=team").returncode == 0
+    run("apply", "jobs", "--config", "set=team", code=0)
     (tmp_path / "jobs" / "one.yaml").unlink()
     core = ["configmaps", "pods", "services", "serviceaccounts", "events"]
     user = as_user([{"apiGroups": [""], "resources": core, "verbs": ["*"]}])

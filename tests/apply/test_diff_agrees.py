@@ -30,14 +30,13 @@ def test_equal_objects_of_another_owner_are_a_conflict_in_both(
         path = f"/api/v1/namespaces/{namespace}/{PLURALS[value['kind']]}?fieldManager=kubectl"
         control_plane.ask("POST", path, value)
     before = objects().keys()
-    seen = run("diff", "jobs", "--plan", "plan.json")
-    assert seen.returncode == 1, seen.stdout + seen.stderr
+    seen = run("diff", "jobs", "--plan", "plan.json", code=1)
     assert "--adopt takes it over" in seen.stdout
     for applied in ("jobs", "plan.json"):
-        assert run("apply", applied).returncode == 4
+        run("apply", applied, code=4)
     assert objects().keys() == before
-    assert run("apply", "jobs", "--adopt", "--config", "take-ownership=kubectl").returncode == 0
-    assert run("diff", "jobs").returncode == 0
+    run("apply", "jobs", "--adopt", "--config", "take-ownership=kubectl", code=0)
+    run("diff", "jobs", code=0)
 
 
 def test_kind_that_is_not_served_is_reported_by_both(run, write, writes):
@@ -97,25 +96,21 @@ def test_inventory_whose_labels_a_webhook_changes_is_written_once(
     both = ("CREATE", "UPDATE")
     mutate(admitting_plane, home, patch, operations=both, when=inventory, kinds=("configmaps",))
     job(replicas=1)
-    first = run("apply", "jobs", "--wait", "none", KUBECONFIG=config)
-    assert first.returncode == 0, first.stdout + first.stderr
+    run("apply", "jobs", "--wait", "none", KUBECONFIG=config, code=0)
     before = len(admitting_plane.writes(home))
-    again = run("apply", "jobs", "--wait", "none", KUBECONFIG=config)
-    assert again.returncode == 0, again.stdout + again.stderr
+    run("apply", "jobs", "--wait", "none", KUBECONFIG=config, code=0)
     assert len(admitting_plane.writes(home)) == before
 
 
 def test_job_of_another_kind_with_the_name_says_how_to_replace_it(run, write, objects):
     write(kubeflow_job("PyTorchJob", {"Master": 1}))
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run("apply", "jobs", "--wait", "none", code=0)
     write(kubeflow_job("TFJob", {"Worker": 1}))
-    refused = run("apply", "jobs", "--wait", "none")
-    assert refused.returncode == 4
+    refused = run("apply", "jobs", "--wait", "none", code=4)
     words = "etcompile delete --job pytorchjob/mnist"
     assert words in refused.stderr
-    deleted = run(*words.split()[1:])
-    assert deleted.returncode == 0, deleted.stdout + deleted.stderr
-    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    run(*words.split()[1:], code=0)
+    run("apply", "jobs", "--wait", "none", code=0)
 
 
 def definition(kind):
@@ -151,8 +146,7 @@ def test_live_custom_resource_says_how_to_hand_it_over(
         words = f"etcompile migrate --from-cluster XGBoostJob/mnist -n {namespace}"
         assert words in refused.stderr
         assert "delete it" not in refused.stderr
-        done = run(*words.split()[1:], "-d", "handed")
-        assert done.returncode == 0, done.stderr
+        run(*words.split()[1:], "-d", "handed", code=0)
         assert (tmp_path / "handed" / "HANDOVER.md").exists()
     finally:
         control_plane.ask("DELETE", f"{crds}/xgboostjobs.kubeflow.org")

@@ -25,7 +25,7 @@ def uids(objects, kind="Pod"):
 @pytest.fixture
 def applied(run, job, kubelet, objects):
     job(replicas=2)
-    assert run("apply", "jobs").returncode == 0
+    run("apply", "jobs", code=0)
     return uids(objects)
 
 
@@ -52,15 +52,13 @@ def test_failed_launcher_recreates_all_pods(
     run, applied, kubelet, objects, mark, writes, namespace
 ):
     kubelet.let("mnist-launcher", ended(code=1))
-    failed = run("apply", "jobs")
-    assert failed.returncode == 3
+    failed = run("apply", "jobs", code=3)
     assert failed.stdout.endswith("to run it again: etcompile restart mnist\n"), failed.stdout
     assert f"etcompile restart mnist -n {namespace}" in run("status", "mnist").stdout
     mark(phase="Failed")
     before = len(writes())
     kubelet.let("mnist-launcher", ready())
-    done = run("restart", "mnist")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run("restart", "mnist", code=0)
     now = uids(objects)
     assert now.keys() == applied.keys() == PODS
     assert not {*now.values()} & {*applied.values()}
@@ -82,22 +80,21 @@ def test_failed_launcher_recreates_all_pods(
 
 def test_nothing_else_changes_and_the_files_still_say_the_same(run, applied, objects):
     rest = {name: one for name, one in objects().items() if not name.startswith("Pod/")}
-    assert run("restart", "mnist", "-q").returncode == 0
+    run("restart", "mnist", "-q", code=0)
     now = objects()
     for name, value in rest.items():
         assert now[name]["metadata"]["uid"] == value["metadata"]["uid"]
     parent = now["ConfigMap/etcompile-mnist"]["metadata"]
     assert parent["annotations"] == rest["ConfigMap/etcompile-mnist"]["metadata"]["annotations"]
     assert "no differences" in run("diff", "jobs").stdout
-    assert run("delete", "jobs").returncode == 0
+    run("delete", "jobs", code=0)
     assert objects() == {}
 
 
 @pytest.mark.parametrize("how", ["client", "server"])
 def test_a_dry_run_shows_what_would_be_done_and_does_nothing(run, applied, writes, how):
     before = writes()
-    done = run("restart", "mnist", f"--dry-run={how}")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run("restart", "mnist", f"--dry-run={how}", code=0)
     assert "3 to create, 3 to delete" in done.stdout
     assert "3 objects will be deleted" in done.stdout
     assert writes() == before
@@ -111,11 +108,9 @@ def test_every_kind_can_be_restarted(run, write, kubelet, objects, namespace, do
     if document["apiVersion"].endswith("v2beta1"):
         document["spec"]["slotsPerWorker"] = 1
     write(document)
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("apply", "jobs", code=0)
     before = uids(objects) | uids(objects, "Job")
-    done = run("restart", "mnist")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("restart", "mnist", code=0)
     after = uids(objects) | uids(objects, "Job")
     assert before.keys() == after.keys()
     assert not {*before.values()} & {*after.values()}
@@ -132,8 +127,7 @@ def test_missing_objects_are_created_and_undeclared_ones_stay(
     theirs = {"metadata": {"name": "my-debugger", "labels": labels}, "spec": spec}
     control_plane.ask("POST", f"{root}?fieldManager=kubectl-debug", theirs)
     before = uids(objects)
-    done = run("restart", "mnist")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("restart", "mnist", code=0)
     now = uids(objects)
     assert now.keys() == PODS | {"my-debugger"}
     assert now["my-debugger"] == before["my-debugger"]
@@ -153,8 +147,7 @@ def test_a_pod_that_must_not_be_deleted_refuses_it(
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     control_plane.ask("PATCH", path, {"metadata": metadata}, MERGE)
     before = writes()
-    done = run("restart", "mnist")
-    assert done.returncode == 4, done.stdout + done.stderr
+    done = run("restart", "mnist", code=4)
     assert words in done.stderr
     assert writes() == before
 
@@ -163,19 +156,17 @@ def test_a_marker_that_a_person_wrote_goes_and_what_only_has_its_name_refuses(
     run, applied, mark, objects, control_plane, namespace
 ):
     mark(manager="kubectl-create")
-    assert run("restart", "mnist").returncode == 0
+    run("restart", "mnist", code=0)
     assert "ConfigMap/mnist-etcompile-status" not in objects()
     mark(manager="kubectl-create", notes="of mine")
-    done = run("restart", "mnist")
-    assert done.returncode == 4
+    done = run("restart", "mnist", code=4)
     assert "kubectl-create made it, and it holds notes" in done.stderr
     assert "ConfigMap/mnist-etcompile-status" in objects()
 
 
 def test_a_job_that_is_not_there_is_refused(run, applied, writes):
     before = writes()
-    done = run("restart", "mnits")
-    assert done.returncode == 7
+    done = run("restart", "mnits", code=7)
     assert "did you mean 'mnist'?" in done.stderr
     assert writes() == before
 
@@ -184,9 +175,8 @@ def test_a_job_that_is_suspended_is_refused(run, write, kubelet, namespace):
     document = kubeflow_job("PyTorchJob", {"Worker": 1}, runPolicy={"suspend": True})
     document["metadata"]["namespace"] = namespace
     write(document)
-    assert run("apply", "jobs").returncode == 0
-    done = run("restart", "mnist")
-    assert done.returncode == 7
+    run("apply", "jobs", code=0)
+    done = run("restart", "mnist", code=7)
     assert "mnist cannot be restarted: it is suspended" in done.stderr
 
 
@@ -196,8 +186,7 @@ def test_one_that_is_killed_is_finished_by_the_next(run, start, applied, objects
         pass
     started.send_signal(signal.SIGKILL)
     started.wait()
-    done = run("restart", "mnist")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("restart", "mnist", code=0)
     assert uids(objects).keys() == PODS
     assert "no differences" in run("diff", "jobs").stdout
 
@@ -208,13 +197,12 @@ def test_one_that_cannot_delete_creates_nothing(
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     held = {"metadata": {"finalizers": ["example.com/hold"]}}
     control_plane.ask("PATCH", path, held, MERGE)
-    done = run("restart", "mnist", "--timeout", "4s")
-    assert done.returncode == 3
+    done = run("restart", "mnist", "--timeout", "4s", code=3)
     assert "kept by the finalizers example.com/hold" in done.stdout
     assert "create Pod" in done.stdout.split("not done:")[1]
     assert uids(objects).keys() == {"mnist-worker-0"}
     control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
-    assert run("restart", "mnist").returncode == 0
+    run("restart", "mnist", code=0)
     assert uids(objects).keys() == PODS
 
 
@@ -240,8 +228,7 @@ def test_a_job_that_another_tool_applied_needs_leave(
         path = f"/api/v1/namespaces/{namespace}/{plurals[value['kind']]}"
         control_plane.ask("POST", path, value)
     before = uids(objects)
-    done = run("restart", "mnist")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("restart", "mnist", code=0)
     assert uids(objects).keys() == before.keys()
     assert not {*uids(objects).values()} & {*before.values()}
     assert "ConfigMap/etcompile-mnist" not in objects()

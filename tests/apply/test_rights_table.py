@@ -118,8 +118,7 @@ def test_command_does_with_these_rights_and_not_with_one_less(
     kubelet.let("*", ready(containerStatuses=[{**main, "state": {"running": {}}}]))
     write(document("mnist"), name="a")
     write(document("old"), name="old")
-    applied = run("apply", "jobs", "--config", "set=team")
-    assert applied.returncode == 0, applied.stdout + applied.stderr
+    run("apply", "jobs", "--config", "set=team", code=0)
     (tmp_path / "jobs" / "old.yaml").unlink()
     write(document("new"), name="new")
     users = {right: user(f"no-{number}-{namespace}", needed - {right})
