@@ -14,7 +14,7 @@ from etcompile.cli.main import program
 
 
 def etcompile(
-    *words: object, cwd: Path | None = None, stdin: str | None = None
+    *words: object, cwd: Path | None = None, stdin: str | None = None, code: int | None = None
 ) -> "subprocess.CompletedProcess[str]":
     """What a command comes to.
 
@@ -22,10 +22,13 @@ def etcompile(
         words: The words after `etcompile`.
         cwd: The directory to be in.
         stdin: The standard input.
+        code: The exit code that it must end with; None for any.
     """
     arguments = [str(word) for word in words]
     with contextlib.chdir(cwd) if cwd else contextlib.nullcontext():
         done = CliRunner().invoke(program, arguments, input=stdin, prog_name="etcompile")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
+    if code is not None:
+        assert done.exit_code == code, (arguments, done.output)
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)

@@ -87,22 +87,20 @@ def test_a_sound_file_passes_and_check_says_what_it_read(alone) -> None:
 
 @pytest.mark.parametrize("form", ["json", "sarif"])
 def test_a_sound_file_has_no_result_for_machines(alone, form: str) -> None:
-    done = etcompile("check", alone[1], "--output-format", form)
-    assert done.returncode == 0
+    done = etcompile("check", alone[1], "--output-format", form, code=0)
     document = json.loads(done.stdout)
     assert (document["runs"][0]["results"] if form == "sarif" else document["diagnostics"]) == []
 
 
 def test_render_says_what_a_file_lacks(alone) -> None:
     name, file = alone
-    done = etcompile("render", file)
-    assert done.returncode == (2 if name in LACKING else 0)
+    done = etcompile("render", file, code=2 if name in LACKING else 0)
     assert LACKING.get(name, "") in done.stderr
 
 
 def test_kustomization_alone_passes(tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text("resources: [a.yaml]\n")
-    assert etcompile("check", "kustomization.yaml", "--strict", cwd=tmp_path).returncode == 0
+    etcompile("check", "kustomization.yaml", "--strict", cwd=tmp_path, code=0)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +117,7 @@ def test_mistake_in_a_file_is_reported_without_its_job(
     tmp_path: Path, text: str, code: str
 ) -> None:
     (tmp_path / "file.yaml").write_text(text)
-    done = etcompile("check", "file.yaml", cwd=tmp_path)
-    assert done.returncode == 2
+    done = etcompile("check", "file.yaml", cwd=tmp_path, code=2)
     assert f"error[{code}" in done.stderr
 
 
@@ -128,7 +125,7 @@ def test_overlay_of_the_settings_need_not_match_a_file_without_jobs(tmp_path: Pa
     (tmp_path / "prod.yaml").write_text(OVERLAY)
     (tmp_path / "etcompile.toml").write_text('overlay = ["prod.yaml"]\n')
     (tmp_path / "claim.yaml").write_text(CLAIM)
-    assert etcompile("check", "claim.yaml", cwd=tmp_path).returncode == 0
+    etcompile("check", "claim.yaml", cwd=tmp_path, code=0)
     assert "ET6001" in etcompile("render", "claim.yaml", cwd=tmp_path).stderr
 
 
@@ -145,8 +142,7 @@ class TestScaleIntents:
         assert (done.returncode, done.stderr) == (0, "ok: 1 job, 7 objects, 1 scale intent\n")
 
     def test_job_must_be_in_the_same_folder(self, tmp_path: Path) -> None:
-        done = etcompile("check", ".", cwd=tmp_path)
-        assert done.returncode == 2
+        done = etcompile("check", ".", cwd=tmp_path, code=2)
         assert "ET3001" in done.stderr
         assert "did you mean 'bert-1'?" in done.stderr
 
@@ -163,7 +159,7 @@ class TestScaleIntents:
 @pytest.mark.parametrize("path", ["empty", "no/*.yaml", "nothing.yaml", "-"])
 def test_a_path_that_names_nothing_is_refused(tmp_path: Path, path: str) -> None:
     (tmp_path / "empty").mkdir()
-    assert etcompile("check", path, cwd=tmp_path, stdin="").returncode == 2
+    etcompile("check", path, cwd=tmp_path, stdin="", code=2)
 
 
 def test_a_python_program_judges_a_document_by_itself() -> None:

@@ -43,8 +43,7 @@ def said(root: Path, text: str, name: str = "etcompile.toml") -> Path:
 
 def problems(*words: object) -> list[tuple[str, str]]:
     """The code and the place of each diagnostic of a check."""
-    done = etcompile("check", "team/jobs", "--output-format", "json", *words)
-    assert done.returncode == 2, done.stderr
+    done = etcompile("check", "team/jobs", "--output-format", "json", *words, code=2)
     diagnostics = json.loads(done.stdout)["diagnostics"]
     return [
         (one["code"], f"{one['file']}:{one['line']}:{one['column']}")
@@ -54,14 +53,12 @@ def problems(*words: object) -> list[tuple[str, str]]:
 
 
 def shown(*words: object) -> dict[str, Any]:
-    done = etcompile("config", "-o", "json", *words)
-    assert done.returncode == 0, done.stderr
+    done = etcompile("config", "-o", "json", *words, code=0)
     return json.loads(done.stdout)
 
 
 def rendered(*words: object) -> str:
-    done = etcompile("render", "team/jobs", *words)
-    assert done.returncode == 0, done.stderr
+    done = etcompile("render", "team/jobs", *words, code=0)
     return done.stdout
 
 
@@ -108,8 +105,7 @@ def test_a_link_out_of_the_repository_is_refused(tree):
 
 
 def problems_without_place() -> list[tuple[str, str]]:
-    done = etcompile("check", "team/jobs", "--output-format", "json")
-    assert done.returncode == 2
+    done = etcompile("check", "team/jobs", "--output-format", "json", code=2)
     return [(one["code"], one["message"]) for one in json.loads(done.stdout)["diagnostics"]]
 
 
@@ -125,8 +121,7 @@ def test_inputs_with_different_files_are_refused(tree):
     said(tree, "")
     said(tree / "team", "")
     shutil.copytree(tree / "team/jobs", tree / "more")
-    done = etcompile("render", "team/jobs", "more")
-    assert done.returncode == 2
+    done = etcompile("render", "team/jobs", "more", code=2)
     assert "ET1054" in done.stderr
     assert "etcompile.toml, and" in done.stderr or "and etcompile.toml" in done.stderr
 
@@ -138,8 +133,7 @@ def test_a_folder_with_another_file_below_it_is_refused(path, tree):
     below = said(tree / "team/jobs", 'gang = "none"\n')
     shutil.copytree(tree / "team/jobs", tree / "team/more")
     (tree / "team/more/etcompile.toml").unlink()
-    done = etcompile("render", path)
-    assert done.returncode == 2
+    done = etcompile("render", path, code=2)
     assert "ET1054" in done.stderr
     assert str(below.relative_to(tree)) in done.stderr
     assert "ET1054" not in etcompile("render", path, "--config", "none").stderr
@@ -160,11 +154,9 @@ def test_a_file_can_be_named_and_left_out(tree):
     other = said(tree, 'gang = "none"\n', "other.toml")
     assert VOLCANO not in rendered("--config", other)
     assert VOLCANO not in rendered("--config", "none")
-    done = etcompile("render", "team/jobs", "--config", "missing.toml")
-    assert done.returncode == 2
+    done = etcompile("render", "team/jobs", "--config", "missing.toml", code=2)
     assert "there is no such file" in done.stderr
-    done = etcompile("render", "team/jobs", "--config", "")
-    assert done.returncode == 2
+    done = etcompile("render", "team/jobs", "--config", "", code=2)
     assert "ET1050" in done.stderr
 
 
@@ -173,8 +165,9 @@ def test_a_file_can_be_named_and_left_out(tree):
 
 def test_a_file_cannot_be_named_and_left_out_at_once(tree):
     said(tree, 'gang = "volcano"\n')
-    done = etcompile("render", "team/jobs", "--config", "etcompile.toml", "--config", "none")
-    assert done.returncode == 2
+    done = etcompile(
+        "render", "team/jobs", "--config", "etcompile.toml", "--config", "none", code=2
+    )
     assert "--config names one file" in done.stderr
 
 
@@ -229,8 +222,7 @@ def test_an_environment_counts_before_the_rest(tree):
 
 
 def test_an_environment_that_is_not_there_is_an_error(tree):
-    done = etcompile("render", "team/jobs", "--environment", "prod")
-    assert done.returncode == 2
+    done = etcompile("render", "team/jobs", "--environment", "prod", code=2)
     assert "ET1053" in done.stderr
     said(tree, "[environments.production]\n")
     done = etcompile("render", "team/jobs", "--environment", "prod")
@@ -304,8 +296,7 @@ def test_invalid_toml_is_reported_with_its_location(tree, text, place):
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b"a = " + b"[" * 5_000])
 def test_no_file_ends_in_a_traceback(tree, content):
     (tree / "etcompile.toml").write_bytes(content)
-    done = etcompile("render", "team/jobs")
-    assert done.returncode == 2
+    done = etcompile("render", "team/jobs", code=2)
     assert "ET1050" in done.stderr
     assert "internal error" not in done.stderr
 
@@ -347,8 +338,7 @@ def test_all_options_of_render_and_check_are_settings_or_named(tree):
 )
 def test_every_command_that_compiles_reads_it(tree, words):
     said(tree, 'gang = "wrong"\n')
-    done = etcompile(*words)
-    assert done.returncode == 2
+    done = etcompile(*words, code=2)
     assert "etcompile.toml:1:1" in done.stderr
 
 
@@ -423,20 +413,20 @@ def test_the_krm_function_reads_it(tree):
 
 def test_the_lock_file_knows_the_settings_and_not_their_comments(tree):
     said(tree, 'gang = "volcano"\n')
-    assert etcompile("render", "team/jobs", "-d", "out").returncode == 0
+    etcompile("render", "team/jobs", "-d", "out", code=0)
     lock = json.loads((tree / "out/etcompile.lock.json").read_text())
     assert lock["configuration"] == {
         "file": "etcompile.toml",
         "sha256": shown("team/jobs")["sha256"],
     }
     said(tree, '# why\ngang  =  "volcano"\n')
-    assert etcompile("render", "team/jobs", "-d", "out", "--check").returncode == 0
+    etcompile("render", "team/jobs", "-d", "out", "--check", code=0)
     said(tree, 'gang = "volcano"\nstrict = false\n')
-    assert etcompile("render", "team/jobs", "-d", "out", "--check").returncode == 1
+    etcompile("render", "team/jobs", "-d", "out", "--check", code=1)
 
 
 def test_without_a_file_the_lock_file_does_not_speak_of_one(tree):
-    assert etcompile("render", "team/jobs", "-d", "out").returncode == 0
+    etcompile("render", "team/jobs", "-d", "out", code=0)
     assert "configuration" not in json.loads((tree / "out/etcompile.lock.json").read_text())
 
 
@@ -477,7 +467,6 @@ def test_the_page_shows_what_its_example_comes_to(tree):
     said(tree, example)
     (tree / "jobs").mkdir()
     (tree / "platform/runtimes").mkdir(parents=True)
-    done = etcompile("config", "jobs/", "--environment", "dev")
-    assert done.returncode == 0, done.stderr
+    done = etcompile("config", "jobs/", "--environment", "dev", code=0)
     lines = [line for line in done.stdout.splitlines() if "toml" in line]
     assert lines == wanted.splitlines()

@@ -66,8 +66,7 @@ def test_text_stays_on_standard_error() -> None:
 
 
 def test_render_keeps_standard_output_for_manifests() -> None:
-    done = etcompile("render", "--output-format", "json", "-", stdin=WARNED)
-    assert done.returncode == 0
+    done = etcompile("render", "--output-format", "json", "-", stdin=WARNED, code=0)
     assert "Pod" in [value["kind"] for value in yaml.safe_load_all(done.stdout)]
     assert set(codes(done.stderr)) == {"ET2040"}
 
@@ -79,8 +78,7 @@ def test_a_folder_is_written_in_silence_for_machines(tmp_path: Path) -> None:
 
 def test_warnings_and_a_refused_folder_are_one_document(tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text("resources: []\n")
-    done = etcompile("render", "--output-format", "json", "-", "-d", tmp_path, stdin=WARNED)
-    assert done.returncode == 2
+    done = etcompile("render", "--output-format", "json", "-", "-d", tmp_path, stdin=WARNED, code=2)
     assert set(codes(done.stderr)) == {"ET2040", "ET5001"}
 
 

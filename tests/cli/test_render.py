@@ -79,8 +79,7 @@ spec:
 def test_mistake_in_a_pod_template_is_reported_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(JOB.replace("              image:", "              imag:", 1))
-    done = etcompile("render", file)
-    assert done.returncode == 2
+    done = etcompile("render", file, code=2)
     assert f"{file}:16:15" in done.stderr
     assert "did you mean 'image'?" in done.stderr
 
@@ -164,7 +163,7 @@ def test_a_refused_input_writes_nothing(tmp_path: Path) -> None:
     before = {p: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
     bad = tmp_path / "bad.yaml"
     bad.write_text(JOB.replace("replicas: 2", "replicas: 12"))
-    assert etcompile("render", bad, "-d", tmp_path / "out").returncode == 2
+    etcompile("render", bad, "-d", tmp_path / "out", code=2)
     assert before == {p: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
 
 
@@ -172,15 +171,14 @@ def test_a_hand_written_file_is_not_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "kustomization.yaml").write_text("resources: []\n")
-    done = etcompile("render", EXAMPLE, "-d", out)
-    assert done.returncode == 2
+    done = etcompile("render", EXAMPLE, "-d", out, code=2)
     assert "ET5001" in done.stderr
     assert [p.name for p in out.iterdir()] == ["kustomization.yaml"]
 
 
 def test_the_output_folder_is_not_read_as_input(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
-    assert etcompile("render", ".", "-d", "out", cwd=tmp_path).returncode == 0
+    etcompile("render", ".", "-d", "out", cwd=tmp_path, code=0)
     again = etcompile("render", ".", "-d", "out", cwd=tmp_path)
     assert (again.returncode, "0 written" in again.stderr) == (0, True)
 
@@ -222,15 +220,14 @@ def test_output_folder_that_contains_the_input_is_refused(
 ) -> None:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "job.yaml").write_text(JOB)
-    done = etcompile("render", "jobs", "-d", output, *more, cwd=tmp_path)
-    assert done.returncode == 2
+    done = etcompile("render", "jobs", "-d", output, *more, cwd=tmp_path, code=2)
     assert "error[ET5002]" in done.stderr
     assert "\n1 error\n" in done.stderr
 
 
 def test_a_folder_that_cannot_be_replaced_can_be_checked(tmp_path: Path) -> None:
-    assert etcompile("render", EXAMPLE, "-d", tmp_path / "out").returncode == 0
-    assert etcompile("render", EXAMPLE, "-d", ".", "--check", cwd=tmp_path / "out").returncode == 0
+    etcompile("render", EXAMPLE, "-d", tmp_path / "out", code=0)
+    etcompile("render", EXAMPLE, "-d", ".", "--check", cwd=tmp_path / "out", code=0)
 
 
 def test_a_template_that_replaces_none_is_a_warning(tmp_path: Path) -> None:
@@ -244,8 +241,7 @@ def test_a_template_that_replaces_none_is_a_warning(tmp_path: Path) -> None:
     }
     for name, text in templates.items():
         (tmp_path / name).write_text(text)
-    done = etcompile("render", EXAMPLE, "--config", f"templates={tmp_path}")
-    assert done.returncode == 0
+    done = etcompile("render", EXAMPLE, "--config", f"templates={tmp_path}", code=0)
     assert "# ours" in done.stdout
     assert done.stderr.count("warning[ET5012]") == 3
     assert (
@@ -260,8 +256,7 @@ def test_namespace_is_for_documents_that_name_none() -> None:
     bare = JOB.replace("  namespace: ml\n", "")
     done = etcompile("render", "-n", "prod", "-", stdin=bare)
     assert {d["metadata"]["namespace"] for d in yaml.safe_load_all(done.stdout)} == {"prod"}
-    refused = etcompile("render", "-n", "prod", "-", stdin=JOB)
-    assert refused.returncode == 2
+    refused = etcompile("render", "-n", "prod", "-", stdin=JOB, code=2)
     assert "-:7:14" in refused.stderr
 
 

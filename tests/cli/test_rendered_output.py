@@ -48,8 +48,7 @@ def repository(tmp_path_factory) -> Path:
 
 
 def passes(folder: Path, *words: str, stdin: str | None = None) -> str:
-    done = etcompile(*words, cwd=folder, stdin=stdin)
-    assert done.returncode == 0, done.stderr
+    done = etcompile(*words, cwd=folder, stdin=stdin, code=0)
     assert "warning" not in done.stderr
     return done.stdout + done.stderr
 
@@ -151,8 +150,7 @@ def test_output_inside_the_inputs_is_skipped_by_later_runs(tmp_path: Path) -> No
         ("render", "jobs", "-d", "elsewhere"),
         ("scale", "bert", "jobs", "--to", "3"),
     ]:
-        done = etcompile(*words, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        etcompile(*words, cwd=tmp_path, code=0)
 
 
 def test_named_file_in_the_folder_of_d_is_read(tmp_path: Path) -> None:
@@ -167,16 +165,15 @@ def test_other_output_is_not_rendered_when_the_last_job_has_left(tmp_path: Path)
     job.parent.mkdir()
     job.write_text(yaml.safe_dump(training_job("bert")))
     for name in ("dev", "prod"):
-        assert etcompile("render", ".", "-d", f"out/{name}", cwd=tmp_path).returncode == 0
+        etcompile("render", ".", "-d", f"out/{name}", cwd=tmp_path, code=0)
     job.unlink()
-    done = etcompile("render", ".", "-d", "out/prod", "--config=allow-empty=true", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    etcompile("render", ".", "-d", "out/prod", "--config=allow-empty=true", cwd=tmp_path, code=0)
     assert [path.name for path in (tmp_path / "out" / "prod").iterdir() if path.is_dir()] == []
 
 
 def test_other_objects_next_to_rendered_output_are_read_with_it(tmp_path: Path) -> None:
     (tmp_path / "bert.yaml").write_text(yaml.safe_dump(training_job("bert")))
-    assert etcompile("render", "bert.yaml", "-d", "deploy/out", cwd=tmp_path).returncode == 0
+    etcompile("render", "bert.yaml", "-d", "deploy/out", cwd=tmp_path, code=0)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}}
     (tmp_path / "deploy" / "namespace.yaml").write_text(yaml.safe_dump(namespace))
     names = etcompile("render", "deploy", "-o", "name", cwd=tmp_path).stdout.split()

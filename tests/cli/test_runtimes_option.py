@@ -75,13 +75,11 @@ def images(text: str) -> set[str]:
     ],
 )
 def test_every_command_that_compiles_takes_runtimes(tree, command, runtimes):
-    without = etcompile(command, "jobs")
-    assert without.returncode == 2
+    without = etcompile(command, "jobs", code=2)
     assert "error[ET2138]" in without.stderr
     assert "the setting runtimes" in without.stderr
     strict = () if command == "graph" else ("--strict",)
-    done = etcompile(command, "jobs", *runtimes, *strict)
-    assert done.returncode == 0, done.stderr
+    etcompile(command, "jobs", *runtimes, *strict, code=0)
 
 
 def test_scale_knows_the_runtimes_of_the_input_and_of_the_library(tree):
@@ -121,7 +119,7 @@ def test_a_training_runtime_without_a_namespace_is_for_every_one(tree):
     value = {**runtime(), "kind": "TrainingRuntime"}
     write(tree / "platform" / "torch.yaml", value)
     write(tree / "jobs" / "job.yaml", job(kind="TrainingRuntime"))
-    assert etcompile("render", "jobs", "--config", "runtimes=platform", "--strict").returncode == 0
+    etcompile("render", "jobs", "--config", "runtimes=platform", "--strict", code=0)
     write(tree / "platform" / "torch.yaml", runtime(namespace="of-others"))
     done = etcompile("render", "jobs", "--config", "runtimes=platform")
     assert "error[ET2138]" in done.stderr
@@ -134,35 +132,30 @@ def test_only_a_runtime_that_a_job_names_is_checked(tree):
     done = etcompile("render", "jobs", "--config", "runtimes=platform", "--strict")
     assert (done.returncode, done.stderr) == (0, "")
     write(tree / "jobs" / "job.yaml", job("unnamed"))
-    done = etcompile("render", "jobs", "--config", "runtimes=platform")
-    assert done.returncode == 2
+    done = etcompile("render", "jobs", "--config", "runtimes=platform", code=2)
     assert "platform/other.yaml:7:" in done.stderr
     assert done.stderr.count("error[") == 1
 
 
 def test_unreadable_runtime_file_is_an_error_and_another_kind_a_warning(tree):
     (tree / "platform" / "other.yaml").write_text("a: [\n")
-    done = etcompile("render", "jobs", "--config", "runtimes=platform")
-    assert done.returncode == 2
+    done = etcompile("render", "jobs", "--config", "runtimes=platform", code=2)
     assert "platform/other.yaml:" in done.stderr
     write(tree / "platform" / "other.yaml", {"apiVersion": "v1", "kind": "ConfigMap"})
-    done = etcompile("render", "jobs", "--config", "runtimes=platform")
-    assert done.returncode == 0
+    done = etcompile("render", "jobs", "--config", "runtimes=platform", code=0)
     assert "warning[ET2041]" in done.stderr
     assert "platform/other.yaml:2:" in done.stderr
-    gone = etcompile("render", "jobs", "--config", "runtimes=nowhere")
-    assert gone.returncode == 2
+    gone = etcompile("render", "jobs", "--config", "runtimes=nowhere", code=2)
     assert "nowhere" in gone.stderr
 
 
 def test_duplicate_runtimes_are_an_error_only_if_a_job_names_them(tree):
     write(tree / "platform" / "again.yaml", runtime())
-    done = etcompile("render", "jobs", "--config", "runtimes=platform")
-    assert done.returncode == 2
+    done = etcompile("render", "jobs", "--config", "runtimes=platform", code=2)
     assert "ClusterTrainingRuntime" in done.stderr
     assert "defined twice" in done.stderr
     write(tree / "platform" / "again.yaml", runtime("unnamed"))
-    assert etcompile("render", "jobs", "--config", "runtimes=platform", "--strict").returncode == 0
+    etcompile("render", "jobs", "--config", "runtimes=platform", "--strict", code=0)
 
 
 def test_a_file_named_twice_is_one_and_a_folder_of_both_is_the_library(tree):
@@ -186,16 +179,16 @@ def test_an_overlay_changes_a_runtime_of_the_library(tree):
 
 def test_an_output_is_outdated_when_its_runtime_changes_and_not_when_another_does(tree):
     words = ("render", "jobs", "--config", "runtimes=platform", "-d", "out")
-    assert etcompile(*words).returncode == 0
+    etcompile(*words, code=0)
     lock = (tree / "out" / "etcompile.lock.json").read_text()
     assert "torch.yaml" in lock
     assert "other.yaml" not in lock
-    assert etcompile(*words, "--check").returncode == 0
+    etcompile(*words, "--check", code=0)
     write(tree / "platform" / "other.yaml", runtime("unnamed", "example.com/unnamed:2"))
-    assert etcompile(*words, "--check").returncode == 0
+    etcompile(*words, "--check", code=0)
     file = tree / "platform" / "torch.yaml"
     file.write_text(f"{file.read_text()}# an edit\n")
-    assert etcompile(*words, "--check").returncode == 1
+    etcompile(*words, "--check", code=1)
 
 
 def test_diff_against_a_revision_takes_the_runtimes_of_then(tree):

@@ -46,7 +46,9 @@ def jobs(tmp_path: Path, git: Callable[..., str]) -> Path:
 def diff(tmp_path: Path) -> Run:
     """Runs `etcompile diff` in the folder."""
 
-    def run(*arguments: str | Path, command: str = "diff") -> subprocess.CompletedProcess[str]:
-        return etcompile(command, *arguments, cwd=tmp_path)
+    def run(
+        *arguments: str | Path, command: str = "diff", code: int | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return etcompile(command, *arguments, cwd=tmp_path, code=code)
 
     return run

@@ -145,8 +145,7 @@ def test_the_command_reads_the_cluster_and_writes_nothing(
     (jobs / "job.yaml").write_text(text)
     (jobs / "out.yaml").unlink()
     kubeconfig = str(control_plane.kubeconfig())
-    done = diff("jobs", "--kubeconfig", kubeconfig, "--output", "json")
-    assert done.returncode == 1, done.stderr
+    done = diff("jobs", "--kubeconfig", kubeconfig, "--output", "json", code=1)
     assert set(json.loads(done.stdout)["counts"]) == {"create"}
     assert control_plane.writes(namespace) == [] or all(
         write.get("verb") == "create" and write["objectRef"]["resource"] == "namespaces"
@@ -155,8 +154,7 @@ def test_the_command_reads_the_cluster_and_writes_nothing(
     command = ["apply", "jobs", "--kubeconfig", kubeconfig, "--wait", "none"]
     subprocess.run([sys.executable, "-m", "etcompile", *command], cwd=jobs.parent, check=True)
     before = control_plane.writes(namespace)
-    done = diff("jobs", "--kubeconfig", kubeconfig)
-    assert done.returncode == 0, done.stdout
+    done = diff("jobs", "--kubeconfig", kubeconfig, code=0)
     assert "no differences" in done.stdout
     assert control_plane.writes(namespace) == before
 

@@ -34,11 +34,9 @@ SCALED_OUT = [
 
 
 def test_a_revision_is_compiled_the_same_way(jobs: Path, diff) -> None:
-    done = diff("jobs", "--against", "HEAD", "--output", "json")
-    assert done.returncode == 1, done.stderr
+    done = diff("jobs", "--against", "HEAD", "--output", "json", code=1)
     assert steps(done) == SCALED_OUT
-    same = diff("jobs/job.yaml", "--against", "HEAD", "--run", "b")
-    assert same.returncode == 0, same.stdout
+    same = diff("jobs/job.yaml", "--against", "HEAD", "--run", "b", code=0)
     assert "no differences" in same.stdout
 
 
@@ -59,11 +57,10 @@ def test_overlay_is_read_from_the_compared_revision(jobs: Path, diff, git: Git) 
     git("add", "-A")
     git("commit", "-qm", "overlay")
     arguments = ("jobs", "--overlay", "overlay.yaml", "--against")
-    first = diff(*arguments, "HEAD")
-    assert first.returncode == 0, first.stderr
+    diff(*arguments, "HEAD", code=0)
     file.write_text(yaml.safe_dump({**overlay, "labels": [{"pairs": {"team": "b"}}]}))
-    assert diff(*arguments, "HEAD").returncode == 1
-    assert diff(*arguments, "HEAD~1").returncode == 1
+    diff(*arguments, "HEAD", code=1)
+    diff(*arguments, "HEAD~1", code=1)
 
 
 def test_what_did_not_exist_at_a_revision_is_new(jobs: Path, diff, git: Git) -> None:
@@ -78,14 +75,13 @@ def test_what_did_not_exist_at_a_revision_is_new(jobs: Path, diff, git: Git) -> 
 
 def test_a_committed_output_folder_is_a_left_side(jobs: Path, diff, git: Git) -> None:
     diff("jobs/job.yaml", "-d", "out", "-q", command="render")
-    assert diff("jobs/job.yaml", "--against", "out").returncode == 0
+    diff("jobs/job.yaml", "--against", "out", code=0)
     assert steps(diff("jobs", "--against", "out", "--output", "json")) == SCALED_OUT
     git("add", "-A")
     git("commit", "-qm", "out")
     done = diff("jobs", "--against", "HEAD:out", "--output", "json")
     assert steps(done) == SCALED_OUT
-    done = diff("jobs/job.yaml", "--against", "HEAD:out", "--output", "json")
-    assert done.returncode == 0
+    diff("jobs/job.yaml", "--against", "HEAD:out", "--output", "json", code=0)
 
 
 def test_a_folder_of_specs_is_a_left_side(jobs: Path, diff) -> None:
@@ -96,8 +92,7 @@ def test_a_folder_of_specs_is_a_left_side(jobs: Path, diff) -> None:
 
 def test_an_empty_folder_makes_all_new(jobs: Path, diff) -> None:
     (jobs.parent / "empty").mkdir()
-    done = diff("jobs", "--against", "empty", "--output", "json")
-    assert done.returncode == 1, done.stderr
+    done = diff("jobs", "--against", "empty", "--output", "json", code=1)
     assert {one.split()[0] for one in steps(done)} == {"create"}
 
 
@@ -112,8 +107,7 @@ def test_an_empty_folder_makes_all_new(jobs: Path, diff) -> None:
 def test_a_left_side_that_is_not_there_is_an_error(
     jobs: Path, diff, against: str, words: str
 ) -> None:
-    done = diff("jobs", f"--against={against}")
-    assert done.returncode == 2
+    done = diff("jobs", f"--against={against}", code=2)
     assert words in done.stderr
     assert done.stdout == ""
 
@@ -125,15 +119,14 @@ def test_mistake_in_a_revision_is_reported_with_its_revision_and_file(
     (jobs / "job.yaml").write_text(good.replace("replicas: 2", "replicas: -2"))
     git("commit", "-qam", "bad")
     (jobs / "job.yaml").write_text(good)
-    done = diff("jobs", "--against", "HEAD")
-    assert done.returncode == 2
+    done = diff("jobs", "--against", "HEAD", code=2)
     assert "HEAD:jobs/job.yaml:" in done.stderr
     assert "ET7002" in done.stderr
 
 
 def test_refused_input_is_an_error_and_no_difference(jobs: Path, diff) -> None:
     (jobs / "out.yaml").write_text("a: [")
-    assert diff("jobs", "--against", "HEAD").returncode == 2
+    diff("jobs", "--against", "HEAD", code=2)
 
 
 def test_the_repository_stays_as_it_is(jobs: Path, diff, git: Git) -> None:
@@ -162,7 +155,7 @@ def test_text_is_in_order_and_ends_with_a_summary(jobs: Path, diff) -> None:
     assert lines[-1] == "revision HEAD: 2 to create, 1 to update; 6 unchanged"
     assert "\x1b" not in done.stdout
     assert "\x1b[32m" in diff("jobs", "--against", "HEAD", "--config", "color=always").stdout
-    assert diff("jobs", "--against", "HEAD", "--exit-zero").returncode == 0
+    diff("jobs", "--against", "HEAD", "--exit-zero", code=0)
 
 
 # Forms ------------------------------------------------------------------------------------------

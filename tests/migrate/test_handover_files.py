@@ -19,23 +19,22 @@ def live(tmp_path: Path) -> Path:
 
 
 def test_a_folder_gets_spec_and_instructions(live: Path, tmp_path: Path) -> None:
-    done = etcompile("migrate", live, "-d", tmp_path / "job")
-    assert done.returncode == 0, done.stderr
+    etcompile("migrate", live, "-d", tmp_path / "job", code=0)
     assert {one.name for one in (tmp_path / "job").iterdir()} == {"mnist.yaml", "HANDOVER.md"}
-    assert etcompile("render", tmp_path / "job").returncode == 0
+    etcompile("render", tmp_path / "job", code=0)
 
 
 def test_without_a_folder_the_spec_can_be_piped_into_render(live: Path) -> None:
     done = etcompile("migrate", "-", stdin=live.read_text())
     assert "# Handing over TrainingJob mnist" in done.stderr
-    assert etcompile("render", "-", stdin=done.stdout).returncode == 0
+    etcompile("render", "-", stdin=done.stdout, code=0)
 
 
 def test_second_migration_rewrites_identical_files(live: Path, tmp_path: Path) -> None:
     folder = tmp_path / "job"
-    assert etcompile("migrate", live, "-d", folder).returncode == 0
+    etcompile("migrate", live, "-d", folder, code=0)
     before = {one.name: one.read_bytes() for one in folder.iterdir()}
-    assert etcompile("migrate", live, "-d", folder).returncode == 0
+    etcompile("migrate", live, "-d", folder, code=0)
     assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
 
 
@@ -46,14 +45,13 @@ def test_a_file_that_somebody_edited_is_not_overwritten(live: Path, tmp_path: Pa
     edited = folder / name
     edited.write_text(edited.read_text() + "# mine\n")
     before = {one.name: one.read_bytes() for one in folder.iterdir()}
-    done = etcompile("migrate", live, "-d", folder)
-    assert done.returncode == 2
+    done = etcompile("migrate", live, "-d", folder, code=2)
     assert "ET5001" in done.stderr
     assert name in done.stderr
     assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
 
 
 def test_neither_files_nor_a_cluster_is_a_mistake_of_usage(live: Path) -> None:
-    assert etcompile("migrate").returncode == 2
-    assert etcompile("migrate", live, "--from-cluster", "trainingjob/mnist").returncode == 2
-    assert etcompile("migrate", live, "--context", "prod").returncode == 2
+    etcompile("migrate", code=2)
+    etcompile("migrate", live, "--from-cluster", "trainingjob/mnist", code=2)
+    etcompile("migrate", live, "--context", "prod", code=2)

@@ -225,8 +225,7 @@ def test_templates_that_differ_are_refused_field_by_field(tmp_path):
     worker["containers"][0]["image"] = "example.com/other:1"
     worker["nodeSelector"] = {"gpu": "a100"}
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
-    done = run("migrate", "--to", "trainjob", tmp_path / "job.yaml")
-    assert done.returncode == 2
+    done = run("migrate", "--to", "trainjob", tmp_path / "job.yaml", code=2)
     assert done.stdout == ""
     assert done.stderr.count("error[ET2142]") == 2
     assert "Worker.template.spec.containers[0].image differs from the master's" in done.stderr
@@ -237,18 +236,16 @@ def test_templates_that_differ_are_refused_field_by_field(tmp_path):
 @pytest.mark.parametrize("kind", ["tfjob", "paddlejob", "mxjob", "mpijob", "mpijob-v2beta1"])
 def test_kinds_that_trainer_runs_otherwise_are_refused_with_the_reason(kind):
     path = min((ROOT / "examples" / kind).glob("*/job.yaml"))
-    done = run("migrate", "--to", "trainjob", path)
-    assert done.returncode == 2
+    done = run("migrate", "--to", "trainjob", path, code=2)
     assert "error[ET2143]" in done.stderr
     assert "cannot become a TrainJob: " in done.stderr
 
 
 def test_the_files_are_written_and_compile(tmp_path):
     path = ROOT / "examples" / "pytorchjob" / "torchrun" / "job.yaml"
-    done = run("migrate", "--to", "trainjob", path, "-d", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
+    done = run("migrate", "--to", "trainjob", path, "-d", tmp_path / "out", code=0)
     assert "HANDOVER" not in done.stderr
-    assert run("render", tmp_path / "out").returncode == 0
+    run("render", tmp_path / "out", code=0)
 
 
 def of_the_runtime(job: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """`etcompile scale`: one file more, which render then counts as was wished."""
 
+import functools
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,7 @@ from specs import API_VERSION, pods, training_job, worker
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def scale(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return commandline.etcompile("scale", *arguments, cwd=cwd)
+scale = functools.partial(commandline.etcompile, "scale")
 
 
 def workers(*paths: Path) -> list[str]:
@@ -56,8 +55,7 @@ def example(tmp_path: Path) -> Path:
 
 def test_adding_workers_writes_one_intent_next_to_the_job_and_changes_no_file(example):
     before = texts(example)
-    done = scale("elastic-mnist", "--add", 2, cwd=example)
-    assert done.returncode == 0, done.stderr
+    scale("elastic-mnist", "--add", 2, cwd=example, code=0)
     after = texts(example)
     assert {name: after[name] for name in before} == before
     (new,) = after.keys() - before.keys()
@@ -79,7 +77,7 @@ def test_it_says_what_it_wrote_and_which_pods_come(example):
 
 
 def test_the_first_intent_of_a_job_is_numbered_with_three_digits(tree):
-    assert scale("mnist", "--add", 1, cwd=tree).returncode == 0
+    scale("mnist", "--add", 1, cwd=tree, code=0)
     assert yaml.safe_load((tree / "scale-001-out.yaml").read_text())["metadata"] == {
         "name": "mnist-scale-001-out",
         "annotations": {"etcompile.dev/sequence": "1"},
@@ -88,8 +86,7 @@ def test_the_first_intent_of_a_job_is_numbered_with_three_digits(tree):
 
 def test_target_number_of_workers_accounts_for_all_earlier_intents(example):
     for wanted in (6, 1, 4):
-        done = scale("elastic-mnist", "--to", wanted, cwd=example)
-        assert done.returncode == 0, done.stderr
+        scale("elastic-mnist", "--to", wanted, cwd=example, code=0)
         assert len(workers(example)) == wanted
     assert sorted(path.name for path in example.glob("scale-*")) == [
         "scale-1-out.yaml",
@@ -144,7 +141,7 @@ def test_what_render_would_refuse_is_refused_in_the_same_words_before_it_is_writ
 
 def test_behind_intents_without_a_number_the_new_one_comes_by_its_name(tree):
     (tree / "zz.yaml").write_text(yaml.safe_dump(intent("last", 3)))
-    assert scale("mnist", "--pods", "mnist-worker-4", cwd=tree).returncode == 0
+    scale("mnist", "--pods", "mnist-worker-4", cwd=tree, code=0)
     (new,) = {path.name for path in tree.iterdir()} - {"mnist.yaml", "zz.yaml"}
     assert new == "zz_scale-001-in.yaml"
     assert "annotations" not in yaml.safe_load((tree / new).read_text())["metadata"]
@@ -156,7 +153,7 @@ def test_an_intent_follows_the_last_one_into_its_folder(tree):
     folder = tree / "scaling"
     folder.mkdir()
     (folder / "one.yaml").write_text(yaml.safe_dump(intent("one", 1)))
-    assert scale("mnist", "--add", 1, cwd=tree).returncode == 0
+    scale("mnist", "--add", 1, cwd=tree, code=0)
     assert [path.name for path in sorted(folder.iterdir())] == ["one.yaml", "scale-001-out.yaml"]
     assert len(workers(tree)) == 4
 
@@ -168,8 +165,7 @@ def test_new_intent_counts_last_in_whichever_order_paths_are_named(tree):
         (tree / name / "one.yaml").write_text(yaml.safe_dump(wish))
         paths.append(tree / name)
     # The ScaleIn counts first, so that the ScaleOut begins with worker 1.
-    done = scale("mnist", tree / "mnist.yaml", *paths, "--pods", "mnist-worker-3", cwd=tree)
-    assert done.returncode == 0, done.stderr
+    scale("mnist", tree / "mnist.yaml", *paths, "--pods", "mnist-worker-3", cwd=tree, code=0)
     assert (tree / "b" / "scale-001-in.yaml").exists()
     left = [f"mnist-worker-{index}" for index in range(3)]
     assert workers(tree) == workers(*reversed(paths), tree) == left
@@ -180,7 +176,7 @@ def test_intents_in_the_file_of_their_job_count(tree):
         file.write("---\n")
         yaml.safe_dump(intent("more", 1, annotations={"etcompile.dev/sequence": "4"}), file)
     before = (tree / "mnist.yaml").read_bytes()
-    assert scale("mnist", "--to", 5, cwd=tree).returncode == 0
+    scale("mnist", "--to", 5, cwd=tree, code=0)
     assert (tree / "mnist.yaml").read_bytes() == before
     assert "'5'" in (tree / "scale-005-out.yaml").read_text()
     assert len(workers(tree)) == 5
@@ -189,7 +185,7 @@ def test_intents_in_the_file_of_their_job_count(tree):
 def test_pytorchjob_gets_an_intent_of_the_etcompile_api_group(tmp_path):
     folder = Path(shutil.copytree(EXAMPLES / "pytorchjob" / "elastic", tmp_path / "elastic"))
     before = workers(folder)
-    assert scale("elastic", "--remove", 1, cwd=folder).returncode == 0
+    scale("elastic", "--remove", 1, cwd=folder, code=0)
     written = yaml.safe_load((folder / "scale-3-in.yaml").read_text())
     assert written["apiVersion"] == "etcompile.dev/v1alpha1"
     assert written["spec"]["selector"] == {"kind": "PyTorchJob", "name": "elastic"}
@@ -215,8 +211,7 @@ def test_pytorchjob_gets_an_intent_of_the_etcompile_api_group(tmp_path):
     ],
 )
 def test_a_job_that_cannot_scale_says_why_and_what_to_do(folder, job, how):
-    done = scale(job, "--add", 1, "--dry-run", cwd=EXAMPLES / folder)
-    assert done.returncode == 2
+    done = scale(job, "--add", 1, "--dry-run", cwd=EXAMPLES / folder, code=2)
     assert "error[ET3015]" in done.stderr
     assert how in done.stderr
 
@@ -225,12 +220,10 @@ def test_of_jobs_with_one_name_the_namespace_chooses(tree):
     there = training_job()
     there["metadata"]["namespace"] = "vision"
     (tree / "vision.yaml").write_text(yaml.safe_dump(there))
-    done = scale("mnist", "--add", 1, cwd=tree)
-    assert done.returncode == 2
+    done = scale("mnist", "--add", 1, cwd=tree, code=2)
     assert "choose one with -n: default, vision" in done.stderr
     (tree / "mnist.yaml").write_text((tree / "vision.yaml").read_text().replace("vision", "nlp"))
-    done = scale("mnist", "--add", 1, "-n", "nlp", cwd=tree)
-    assert done.returncode == 0, done.stderr
+    scale("mnist", "--add", 1, "-n", "nlp", cwd=tree, code=0)
     written = yaml.safe_load((tree / "scale-001-out.yaml").read_text())
     assert written["metadata"]["namespace"] == "nlp"
 
@@ -239,8 +232,7 @@ def test_of_jobs_with_one_name_the_kind_chooses(tree):
     other = yaml.safe_load((EXAMPLES / "pytorchjob" / "elastic" / "job.yaml").read_text())
     other["metadata"] = {"name": "mnist"}
     (tree / "other.yaml").write_text(yaml.safe_dump(other))
-    done = scale("mnist", "--add", 1, cwd=tree)
-    assert done.returncode == 2
+    done = scale("mnist", "--add", 1, cwd=tree, code=2)
     assert "--kind" in done.stderr
     done = scale(
         "mnist", "--add", 1, "--kind", "pytorchjob", "--no-in-place", "--dry-run", cwd=tree
@@ -249,8 +241,7 @@ def test_of_jobs_with_one_name_the_kind_chooses(tree):
 
 
 def test_a_misspelt_job_is_guessed(tree):
-    done = scale("mnits", "--add", 1, cwd=tree)
-    assert done.returncode == 2
+    done = scale("mnits", "--add", 1, cwd=tree, code=2)
     assert "did you mean 'mnist'?" in done.stderr
 
 
@@ -259,9 +250,9 @@ def test_broken_files_block_scaling_only_if_they_mention_the_job(tree):
     broken = training_job("other")
     worker(broken)["replicas"] = -1
     (tree / "other.yaml").write_text(yaml.safe_dump(broken))
-    assert scale("mnist", "--add", 1, "--dry-run", cwd=tree).returncode == 0
+    scale("mnist", "--add", 1, "--dry-run", cwd=tree, code=0)
     (tree / "chart.yaml").write_text("name: {{ .Values.mnist }}\n")
-    assert scale("mnist", "--add", 1, "--dry-run", cwd=tree).returncode == 2
+    scale("mnist", "--add", 1, "--dry-run", cwd=tree, code=2)
 
 
 def test_an_overlay_counts_as_it_does_for_render(tree):
@@ -276,14 +267,14 @@ def test_an_overlay_counts_as_it_does_for_render(tree):
             }
         )
     )
-    done = scale("mnist", "--to", 4, "--overlay", overlay, "--dry-run", cwd=tree)
-    assert done.returncode == 0, done.stderr
+    done = scale("mnist", "--to", 4, "--overlay", overlay, "--dry-run", cwd=tree, code=0)
     assert yaml.safe_load(done.stdout)["spec"]["toAdd"] == {"count": 3}
 
 
 def test_workers_of_a_run_may_be_named_as_its_pods(tree):
-    done = scale("mnist", "--pods", "mnist-b-worker-1", "--config", "run=b", "--dry-run", cwd=tree)
-    assert done.returncode == 0, done.stderr
+    done = scale(
+        "mnist", "--pods", "mnist-b-worker-1", "--config", "run=b", "--dry-run", cwd=tree, code=0
+    )
     assert "  - mnist-b-worker-1" in done.stderr
 
 
@@ -292,8 +283,7 @@ def test_workers_of_a_run_may_be_named_as_its_pods(tree):
     [(), ("--to", 1, "--add", 1), ("--pods", " , "), ("--add", 0), ("--add", 1, "-")],
 )
 def test_a_wish_that_says_nothing_or_two_things_is_refused(tree, arguments):
-    done = scale("mnist", *arguments, cwd=tree)
-    assert done.returncode == 2
+    scale("mnist", *arguments, cwd=tree, code=2)
     assert len(texts(tree)) == 1
 
 
@@ -306,8 +296,7 @@ def test_a_wish_that_says_nothing_or_two_things_is_refused(tree, arguments):
 )
 def test_job_is_named_by_its_kind_or_one_of_its_pods(word: str, tree: Path):
     (tree / "other.yaml").write_text(yaml.safe_dump(training_job("mnist-large")))
-    done = scale(word, "--to", 3, "--dry-run", cwd=tree)
-    assert done.returncode == 0, done.stderr
+    done = scale(word, "--to", 3, "--dry-run", cwd=tree, code=0)
     assert done.stderr == scale("mnist", "--to", 3, "--dry-run", cwd=tree).stderr
 
 
@@ -324,8 +313,7 @@ def test_job_is_named_by_its_kind_or_one_of_its_pods(word: str, tree: Path):
 )
 def test_name_of_no_job_is_refused(word: str, advice: str, tree: Path):
     before = texts(tree)
-    done = scale(word, "--to", 3, cwd=tree)
-    assert done.returncode == 2
+    done = scale(word, "--to", 3, cwd=tree, code=2)
     assert "there is no job '" in done.stderr
     assert advice in done.stderr
     assert texts(tree) == before

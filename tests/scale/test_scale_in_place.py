@@ -1,5 +1,6 @@
 """`etcompile scale --in-place`: another number in the job's own file, and nothing else of it."""
 
+import functools
 import shutil
 from pathlib import Path
 
@@ -14,8 +15,7 @@ from specs import pods
 ROOT = Path(__file__).parents[2]
 
 
-def scale(*arguments, cwd):
-    return commandline.etcompile("scale", *arguments, cwd=cwd)
+scale = functools.partial(commandline.etcompile, "scale")
 
 
 def elastic_examples():
@@ -55,7 +55,7 @@ def test_one_number_changes_or_it_is_refused_for_what_scale_refuses(example, nam
     assert compilation.ok, compilation.diagnostics
     (tmp_path / "other").mkdir()
     shutil.copy(example, tmp_path / "other" / "job.yaml")
-    assert scale(name, "--add", 1, cwd=tmp_path / "other").returncode == 0
+    scale(name, "--add", 1, cwd=tmp_path / "other", code=0)
     assert pods(compilation) == pods(etcompile.compile(tmp_path / "other"))
 
 
@@ -66,14 +66,14 @@ def tree(tmp_path):
 
 
 def test_fewer_and_a_number_in_all(tree):
-    assert scale("elastic", "--to", 4, "--in-place", cwd=tree).returncode == 0
+    scale("elastic", "--to", 4, "--in-place", cwd=tree, code=0)
     done = scale("elastic", "--remove", 1, "--in-place", cwd=tree)
     assert "4 -> 3" in done.stderr
     document = yaml.safe_load((tree / "job.yaml").read_text("utf-8"))
     assert document["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
     before = (tree / "job.yaml").read_bytes()
-    assert scale("elastic", "--to", 3, "--in-place", cwd=tree).returncode == 0
-    assert scale("elastic", "--to", 400, "--in-place", cwd=tree).returncode == 2
+    scale("elastic", "--to", 3, "--in-place", cwd=tree, code=0)
+    scale("elastic", "--to", 400, "--in-place", cwd=tree, code=2)
     assert (tree / "job.yaml").read_bytes() == before
     assert sorted(path.name for path in tree.iterdir()) == ["job.yaml"]
 
@@ -86,21 +86,20 @@ def test_a_dry_run_prints_the_file_and_leaves_it(tree):
 
 
 def test_a_job_with_intents_keeps_its_number(tree):
-    assert scale("elastic", "--to", 4, "--no-in-place", cwd=tree).returncode == 0
-    done = scale("elastic", "--to", 3, "--in-place", cwd=tree)
-    assert done.returncode == 2
+    scale("elastic", "--to", 4, "--no-in-place", cwd=tree, code=0)
+    done = scale("elastic", "--to", 3, "--in-place", cwd=tree, code=2)
     assert "ET3019" in done.stderr
     assert "scale intents" in done.stderr
 
 
 def test_an_elastic_job_has_its_number_changed_unless_something_else_counts(tree):
     before = (tree / "job.yaml").read_text("utf-8")
-    assert scale("elastic", "--to", 3, cwd=tree).returncode == 0
+    scale("elastic", "--to", 3, cwd=tree, code=0)
     assert [path.name for path in tree.iterdir()] == ["job.yaml"]
     assert (tree / "job.yaml").read_text("utf-8") == before.replace("replicas: 2", "replicas: 3")
-    assert scale("elastic", "--to", 4, "--no-in-place", cwd=tree).returncode == 0
+    scale("elastic", "--to", 4, "--no-in-place", cwd=tree, code=0)
     changed = (tree / "job.yaml").read_text("utf-8")
-    assert scale("elastic", "--to", 2, cwd=tree).returncode == 0
+    scale("elastic", "--to", 2, cwd=tree, code=0)
     assert (tree / "job.yaml").read_text("utf-8") == changed, "an intent counts from it"
     assert len(list(tree.iterdir())) == 3
 
@@ -110,14 +109,12 @@ def test_missing_replica_number_is_reported_by_scale_in_place(tree):
     (tree / "job.yaml").write_text(
         text.replace("      replicas: 2\n", "").replace("minReplicas: 2", "minReplicas: 1"), "utf-8"
     )
-    done = scale("elastic", "--to", 3, "--in-place", cwd=tree)
-    assert done.returncode == 2
+    done = scale("elastic", "--to", 3, "--in-place", cwd=tree, code=2)
     assert "spec.pytorchReplicaSpecs.Worker.replicas" in done.stderr
 
 
 def test_pods_are_not_a_number(tree):
-    done = scale("elastic", "--pods", "elastic-worker-1", "--in-place", cwd=tree)
-    assert done.returncode == 2
+    done = scale("elastic", "--pods", "elastic-worker-1", "--in-place", cwd=tree, code=2)
     assert "--remove N" in done.stderr
 
 
@@ -139,8 +136,7 @@ NUMBERS = [{"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": n}}}} for n 
 def test_overlay_without_the_number_leaves_it_to_the_job_file(tree, more):
     before = (tree / "job.yaml").read_text("utf-8")
     more = more if isinstance(more, tuple) else ("--overlay", overlay(tree, more))
-    done = scale("elastic", "--to", 3, *more, cwd=tree)
-    assert done.returncode == 0, done.stderr
+    scale("elastic", "--to", 3, *more, cwd=tree, code=0)
     assert [path.name for path in tree.iterdir()] == ["job.yaml"]
     assert (tree / "job.yaml").read_text("utf-8") == before.replace("replicas: 2", "replicas: 3")
 
@@ -151,8 +147,7 @@ def test_overlay_with_the_number_adds_a_file_that_counts_from_it(tree, patch):
     before = (tree / "job.yaml").read_bytes()
     refused = scale("elastic", "--to", 3, "--in-place", "--overlay", file, cwd=tree)
     assert (refused.returncode, "an overlay sets the number" in refused.stderr) == (2, True)
-    done = scale("elastic", "--to", 3, "--overlay", file, cwd=tree)
-    assert done.returncode == 0, done.stderr
+    scale("elastic", "--to", 3, "--overlay", file, cwd=tree, code=0)
     assert (tree / "job.yaml").read_bytes() == before
     assert len([*tree.iterdir()]) == 2
     compiled = etcompile.compile([tree], Options(overlays=(str(file),)))
