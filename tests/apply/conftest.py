@@ -172,10 +172,21 @@ def write(tmp_path: Path) -> Callable[..., None]:
 def job(write) -> Callable[..., None]:
     """`job(replicas=2)` writes the job `mnist`, whose key pair is not made unless `ssh`."""
 
-    def spec(**fields: Any) -> None:
-        write(training_job(**fields))
+    def spec(*arguments: Any, **fields: Any) -> None:
+        write(training_job(*arguments, **fields))
 
     return spec
+
+
+@pytest.fixture
+def applied(job, run) -> Callable[..., None]:
+    """`applied(replicas=2)` writes the job `mnist`, as `job` does, and applies it."""
+
+    def to_its_end(*arguments: Any, **fields: Any) -> None:
+        job(*arguments, **fields)
+        run("apply", "jobs", code=0)
+
+    return to_its_end
 
 
 @pytest.fixture

@@ -142,9 +142,10 @@ def test_only_the_real_change_shows_if_a_policy_sets_other_fields(
     same(etc, admitting_plane, home)
 
 
-def test_only_apparent_differences_are_dry_run_each_once(run, job, kubelet, proxy, through):
-    job(replicas=3)
-    run("apply", "jobs", code=0)
+def test_only_apparent_differences_are_dry_run_each_once(
+    applied, run, job, kubelet, proxy, through
+):
+    applied(replicas=3)
     for command in (("diff", "jobs"), ("apply", "jobs")):
         run(*command, KUBECONFIG=str(through), code=0)
     assert proxy.count("PATCH", "dryRun") == proxy.count("POST", "dryRun") == 0

@@ -93,9 +93,8 @@ def test_the_later_of_two_is_refused_and_says_whose_is_under_way(
     assert lease(objects) is None
 
 
-def test_of_two_fresh_starts_one_gang_is_left(run, start, write, kubelet, objects):
-    write(training_job(replicas=3))
-    run("apply", "jobs", code=0)
+def test_of_two_fresh_starts_one_gang_is_left(applied, start, write, kubelet, objects):
+    applied(replicas=3)
     write(changed(replicas=3))
     words = ("apply", "jobs", "--run", "auto", "--prune")
     both = [start(*words), start(*words)]
@@ -183,12 +182,10 @@ def test_a_lease_of_a_dead_process_of_this_machine_holds_nobody_up(under_way, ru
     "text", ["{", "[]", '{"id": 1}', '{"id":"a","holder":"b","since":9e99,"until":9e99}']
 )
 def test_an_annotation_that_is_no_lease_stops_nobody(
-    run, job, kubelet, objects, control_plane, namespace, text
+    applied, kubelet, objects, control_plane, namespace, text
 ):
-    job(replicas=1)
-    run("apply", "jobs", code=0)
+    applied(replicas=1)
     path = f"/api/v1/namespaces/{namespace}/configmaps/etcompile-mnist"
     change = {"metadata": {"annotations": {LEASE: text}}}
     control_plane.ask("PATCH", path, change, content="application/merge-patch+json")
-    job(replicas=2)
-    run("apply", "jobs", code=0)
+    applied(replicas=2)

@@ -34,10 +34,9 @@ def versions(objects):
     ids=lambda one: one[0] if isinstance(one, tuple) else None,
 )
 def test_denied_deletion_is_reported_before_any_write(
-    run, write, kubelet, objects, control_plane, namespace, document, words
+    applied, run, write, kubelet, objects, control_plane, namespace, document, words
 ):
-    write(training_job(replicas=3))
-    run("apply", "jobs", code=0)
+    applied(replicas=3)
     before = versions(objects)
     # Of one Pod only, and not the first that is deleted.
     condition = "oldObject.metadata.name != 'mnist-worker-1'"
@@ -52,9 +51,8 @@ def test_denied_deletion_is_reported_before_any_write(
     assert versions(objects) == before
 
 
-def test_without_policies_one_deletion_of_a_kind_is_tried(run, job, kubelet, proxy, through):
-    job(replicas=5)
-    run("apply", "jobs", code=0)
+def test_without_policies_one_deletion_of_a_kind_is_tried(applied, run, kubelet, proxy, through):
+    applied(replicas=5)
     requests = proxy.count("DELETE")
     run("delete", "--job", "mnist", KUBECONFIG=str(through), code=0)
     pods, tried = 6, 1

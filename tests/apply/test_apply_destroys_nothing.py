@@ -171,10 +171,9 @@ def pytorch_job(name):
     ids=["apply", "apply what both have", "apply what only the other has", "delete"],
 )
 def test_a_job_of_another_kind_with_the_same_name_is_left_alone(
-    run, write, writes, kubelet, command, objects
+    applied, run, write, writes, kubelet, command, objects
 ):
-    write(training_job("mnist", replicas=1))
-    run("apply", "jobs", code=0)
+    applied("mnist", replicas=1)
     before = writes(), objects().keys()
     write(pytorch_job("mnist"))
     done = run(command[0], "jobs", *command[1:], code=4)
@@ -208,10 +207,9 @@ def test_what_prevents_its_deletion_is_neither_replaced_nor_pruned_nor_deleted(
 
 
 def test_a_run_with_targets_changes_nothing_else_and_forgets_nothing(
-    run, write, kubelet, objects, writes
+    applied, run, write, kubelet, objects, writes
 ):
-    write(training_job(replicas=2))
-    run("apply", "jobs", code=0)
+    applied(replicas=2)
     changed = training_job(replicas=2)
     for role in ("launcher", "worker"):
         template = changed["spec"]["etReplicaSpecs"][role]["template"]
@@ -273,10 +271,9 @@ def at_a_terminal(tmp_path, kubeconfig, answer, *arguments):
 
 
 def test_terminal_prompts_before_anything_is_deleted(
-    run, write, writes, kubelet, objects, tmp_path, kubeconfig
+    applied, writes, kubelet, objects, tmp_path, kubeconfig
 ):
-    write(training_job(replicas=2))
-    run("apply", "jobs", code=0)
+    applied(replicas=2)
     before = writes()
     seen, code = at_a_terminal(tmp_path, kubeconfig, "n", "delete", "jobs")
     assert code == 130
@@ -290,9 +287,8 @@ def test_terminal_prompts_before_anything_is_deleted(
     assert objects() == {}
 
 
-def test_yes_answers_beforehand(run, write, kubelet, objects, tmp_path, kubeconfig):
-    write(training_job(replicas=1))
-    run("apply", "jobs", code=0)
+def test_yes_answers_beforehand(applied, kubelet, objects, tmp_path, kubeconfig):
+    applied(replicas=1)
     seen, code = at_a_terminal(tmp_path, kubeconfig, "n", "delete", "jobs", "--yes")
     assert code == 0, seen
     assert "[y/N]" not in seen

@@ -94,10 +94,9 @@ def fail(control_plane, path: str) -> None:
 
 
 def test_a_deletion_that_nobody_finished_is_explained(
-    control_plane, namespace, run, write, kubelet, pod
+    applied, control_plane, namespace, run, kubelet, pod
 ):
-    write(training_job(replicas=1))
-    run("apply", "jobs", code=0)
+    applied(replicas=1)
     fail(control_plane, pod.path)
     control_plane.half_delete(namespace, "mnist-worker-0")
     done = run("apply", "jobs", "--timeout", "3s", code=3)

@@ -33,10 +33,9 @@ BY = {
 @pytest.mark.parametrize("kind", ["IgnoreDifferences", "Application"])
 @pytest.mark.parametrize("by", BY)
 def test_a_field_that_is_ignored_is_no_difference_and_is_not_written_back(
-    run, write, kubelet, control_plane, namespace, objects, tmp_path, by, kind
+    applied, run, kubelet, control_plane, namespace, objects, tmp_path, by, kind
 ):
-    write(training_job(replicas=1))
-    run("apply", "jobs", code=0)
+    applied(replicas=1)
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     there = control_plane.ask("GET", path)["spec"]["containers"]
     other = {"spec": {"containers": [{**there[0], "image": "mirror.example.com/x:9"}]}}

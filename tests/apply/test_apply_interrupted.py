@@ -84,10 +84,9 @@ def _without_ids(text: str) -> str:
 
 
 def test_a_replacement_killed_between_deletion_and_creation_is_finished(
-    run, start, write, kubelet, objects, slow
+    applied, run, start, write, kubelet, objects, slow
 ):
-    write(training_job(replicas=1))
-    run("apply", "jobs")
+    applied(replicas=1)
     old = objects()["Pod/mnist-worker-0"]["metadata"]["uid"]
     document = training_job(replicas=1)
     worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
@@ -106,9 +105,8 @@ def test_a_replacement_killed_between_deletion_and_creation_is_finished(
     assert new["spec"]["containers"][0]["workingDir"] == "/data"
 
 
-def test_a_prune_that_was_killed_is_finished(run, start, write, job, kubelet, objects, slow):
-    job(replicas=3)
-    run("apply", "jobs")
+def test_a_prune_that_was_killed_is_finished(applied, run, start, write, kubelet, objects, slow):
+    applied(replicas=3)
     write(scale_in("less", 2), name="in")
     started = start(
         *("apply", "jobs", "--prune", "--config", "drain=1s", "--config", "concurrency=1"),

@@ -22,12 +22,9 @@ def annotations(objects):
     return objects()["ConfigMap/etcompile-mnist"]["metadata"]["annotations"]
 
 
-def test_the_parent_says_what_kubectl_wants_to_read(
-    run, job, kubelet, objects, namespace, tmp_path
-):
+def test_the_parent_says_what_kubectl_wants_to_read(applied, kubelet, objects, namespace, tmp_path):
     (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
-    job(replicas=1)
-    run("apply", "jobs")
+    applied(replicas=1)
     live = objects()
     id_ = applyset_id(parent("mnist", namespace))
     metadata = live["ConfigMap/etcompile-mnist"]["metadata"]
@@ -49,10 +46,9 @@ def test_the_parent_says_what_kubectl_wants_to_read(
 
 
 def test_prune_removes_exactly_what_left_the_files(
-    run, write, job, kubelet, objects, control_plane, namespace
+    applied, run, write, kubelet, objects, control_plane, namespace
 ):
-    job(replicas=4)
-    run("apply", "jobs")
+    applied(replicas=4)
     before = objects().keys()
     pods = f"/api/v1/namespaces/{namespace}/pods"
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
@@ -86,9 +82,8 @@ def _owner(objects):
     return {"apiVersion": "v1", "kind": "ConfigMap", "name": config["name"], "uid": config["uid"]}
 
 
-def test_without_prune_nothing_is_deleted(run, write, job, kubelet, objects):
-    job(replicas=2)
-    run("apply", "jobs")
+def test_without_prune_nothing_is_deleted(applied, run, write, kubelet, objects):
+    applied(replicas=2)
     before = objects().keys()
     write(scale_in("less", 1), name="in")
     run("apply", "jobs", code=0)
@@ -96,9 +91,8 @@ def test_without_prune_nothing_is_deleted(run, write, job, kubelet, objects):
 
 
 @pytest.mark.parametrize("flags", [(), ("--prune",)], ids=["left", "pruned"])
-def test_diff_foresees_what_apply_does_with_what_left(run, write, job, kubelet, objects, flags):
-    job(replicas=2)
-    run("apply", "jobs")
+def test_diff_foresees_what_apply_does_with_what_left(applied, run, write, kubelet, objects, flags):
+    applied(replicas=2)
     before = objects().keys()
     write(scale_in("less", 1), name="in")
     plan = json.loads(run("diff", "jobs", "--output", "json", *flags).stdout)
@@ -113,9 +107,8 @@ def test_diff_foresees_what_apply_does_with_what_left(run, write, job, kubelet, 
     assert gone == ({"Pod/mnist-worker-1", "Service/mnist-worker-1"} if flags else set())
 
 
-def test_nothing_is_pruned_before_all_is_applied(run, write, job, kubelet, objects):
-    job(replicas=2)
-    run("apply", "jobs")
+def test_nothing_is_pruned_before_all_is_applied(applied, run, write, kubelet, objects):
+    applied(replicas=2)
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -199,10 +192,9 @@ def kubectl(kubectl_program, kubeconfig, tmp_path):
 
 
 def test_kubectl_reads_our_set_takes_it_over_and_gives_it_back(
-    run, job, kubelet, kubectl, objects, tmp_path, namespace
+    applied, run, kubelet, kubectl, objects, tmp_path, namespace
 ):
-    job(replicas=2)
-    run("apply", "jobs")
+    applied(replicas=2)
     before = objects().keys()
     rendered = [
         one

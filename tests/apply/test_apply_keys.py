@@ -14,10 +14,9 @@ def data(objects, name="mnist"):
     return {key: base64.b64decode(value) for key, value in secret["data"].items()}
 
 
-def test_the_pair_is_one_that_openssh_reads(run, job, kubelet, objects, require, tmp_path):
+def test_the_pair_is_one_that_openssh_reads(applied, kubelet, objects, require, tmp_path):
     ssh_keygen = require("ssh", which="ssh-keygen")
-    job(replicas=1)
-    run("apply", "jobs")
+    applied(replicas=1)
     secret = objects()["Secret/mnist"]
     assert secret["immutable"] is True
     assert secret["type"] == "Opaque"
@@ -52,9 +51,8 @@ def test_mpi_jobs_get_the_keys_that_their_secret_type_demands(
     assert secret["data"].keys() == {"ssh-privatekey", "ssh-publickey"}
 
 
-def test_a_pair_that_is_there_is_never_replaced_or_pruned(run, job, kubelet, objects):
-    job(replicas=1)
-    run("apply", "jobs")
+def test_a_pair_that_is_there_is_never_replaced_or_pruned(applied, run, job, kubelet, objects):
+    applied(replicas=1)
     before = objects()["Secret/mnist"]
     job(replicas=2)
     run("apply", "jobs", "--prune", code=0)
@@ -62,12 +60,11 @@ def test_a_pair_that_is_there_is_never_replaced_or_pruned(run, job, kubelet, obj
     assert objects()["Secret/mnist"] == before
 
 
-def test_secret_of_a_user_stays_unchanged(run, job, kubelet, objects, control_plane, namespace):
+def test_secret_of_a_user_stays_unchanged(applied, kubelet, objects, control_plane, namespace):
     theirs = {"metadata": {"name": "mnist"}, "stringData": {"id_rsa": "a", "id_rsa.pub": "b"}}
     control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
     before = objects()["Secret/mnist"]
-    job(replicas=1)
-    run("apply", "jobs", code=0)
+    applied(replicas=1)
     assert objects()["Secret/mnist"] == before
 
 

@@ -47,10 +47,9 @@ def test_every_example_is_accepted_applied_in_order_and_then_left_alone(
 
 
 def test_a_job_is_applied_inventory_first_and_the_launcher_after_its_workers(
-    run, writes, job, kubelet
+    applied, writes, kubelet
 ):
-    job(replicas=3)
-    run("apply", "jobs", code=0)
+    applied(replicas=3)
     writes_so_far = writes()
     assert writes_so_far[0] == "create configmaps/etcompile-mnist"
     launcher = place(writes_so_far, "create pods/mnist-launcher")
@@ -60,10 +59,9 @@ def test_a_job_is_applied_inventory_first_and_the_launcher_after_its_workers(
 
 
 def test_a_scale_out_is_service_pod_ready_and_then_the_host_list(
-    run, start, writes, write, job, kubelet, objects
+    applied, start, writes, write, kubelet, objects
 ):
-    job(replicas=1)
-    run("apply", "jobs", code=0)
+    applied(replicas=1)
     before = len(writes())
     kubelet.let("mnist-worker-1", None)
     write(scale_out("more", 1), name="out")
@@ -85,10 +83,9 @@ def test_a_scale_out_is_service_pod_ready_and_then_the_host_list(
 
 
 def test_a_scale_out_that_was_killed_still_waits_before_it_lists_the_host(
-    run, start, writes, write, job, kubelet
+    applied, run, start, writes, write, kubelet
 ):
-    job(replicas=1)
-    run("apply", "jobs")
+    applied(replicas=1)
     kubelet.let("mnist-worker-1", None)
     write(scale_out("more", 1), name="out")
     run("apply", "jobs", "--timeout", "2s", code=3)
@@ -101,10 +98,9 @@ def test_a_scale_out_that_was_killed_still_waits_before_it_lists_the_host(
 
 
 def test_a_scale_in_is_the_host_list_a_while_to_drain_the_pod_and_its_service(
-    run, writes, write, job, kubelet, control_plane, namespace
+    applied, run, writes, write, kubelet, control_plane, namespace
 ):
-    job(replicas=3)
-    run("apply", "jobs")
+    applied(replicas=3)
     before = len(writes())
     write(scale_in("less", ["mnist-worker-1"]), name="in")
     left = run("apply", "jobs", code=0)
@@ -118,9 +114,10 @@ def test_a_scale_in_is_the_host_list_a_while_to_drain_the_pod_and_its_service(
     ]
 
 
-def test_drain_lasts_as_long_as_the_option_says(run, write, job, kubelet, control_plane, namespace):
-    job(replicas=2)
-    run("apply", "jobs")
+def test_drain_lasts_as_long_as_the_option_says(
+    applied, run, write, kubelet, control_plane, namespace
+):
+    applied(replicas=2)
     write(scale_in("less", 1), name="in")
     done = run("apply", "jobs", "--prune", "--config", "drain=3s", code=0)
     assert "drains for at most 3 s" in done.stdout

@@ -97,9 +97,8 @@ def test_what_a_pod_of_another_job_mounts_is_not_deleted(
     run("delete", "--job", "mnist", code=0)
 
 
-def test_nothing_is_deleted_where_pods_may_not_be_listed(run, as_user, write, writes, kubelet):
-    write(training_job(replicas=1))
-    run("apply", "jobs", code=0)
+def test_nothing_is_deleted_where_pods_may_not_be_listed(applied, as_user, writes, kubelet):
+    applied(replicas=1)
     before = writes()
     user = as_user(rules(pods=("get", "watch", "create", "patch", "update", "delete")))
     for command in (("delete", "jobs"), ("delete", "--job", "mnist")):
@@ -125,12 +124,11 @@ TRACKING_ID = {"argocd.argoproj.io/tracking-id": "team:/Pod:nlp/mnist-worker-0"}
 @pytest.mark.parametrize("annotations", [{}, TRACKING_ID], ids=["", "annotation"])
 @pytest.mark.parametrize(("labels", "manager"), LABELS.values(), ids=LABELS)
 def test_what_a_sync_tool_tracks_by_a_label_is_left_alone_by_every_verb(
-    run, write, writes, ask, kubelet, labels, manager, annotations
+    applied, run, write, writes, ask, kubelet, labels, manager, annotations
 ):
     if annotations and "app.kubernetes.io/instance" not in labels:
         pytest.skip("the mode annotation+label writes this label")
-    write(training_job(replicas=1))
-    run("apply", "jobs", code=0)
+    applied(replicas=1)
     for path in ("pods/mnist-worker-0", "configmaps/mnist-config"):
         ask(
             "PATCH",

@@ -21,9 +21,10 @@ def test_a_plan_is_done_as_it_was_shown(run, job, kubelet, objects):
     assert "nothing had to be changed" in run("apply", "jobs").stdout
 
 
-def test_a_scale_in_that_was_planned_is_done_with_its_deletions(run, write, job, kubelet, objects):
-    job(replicas=2)
-    run("apply", "jobs")
+def test_a_scale_in_that_was_planned_is_done_with_its_deletions(
+    applied, run, write, kubelet, objects
+):
+    applied(replicas=2)
     write(scale_in("less", 1), name="in")
     planned(run, "--prune")
     run("apply", "plan.json", "--config", "drain=0", code=0)
@@ -31,10 +32,9 @@ def test_a_scale_in_that_was_planned_is_done_with_its_deletions(run, write, job,
 
 
 def test_the_status_of_a_pod_may_change_in_between(
-    run, write, job, kubelet, objects, control_plane, namespace
+    applied, run, write, kubelet, objects, control_plane, namespace
 ):
-    job(replicas=1)
-    run("apply", "jobs")
+    applied(replicas=1)
     write(scale_out("more", 1), name="out")
     planned(run)
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
@@ -44,10 +44,9 @@ def test_the_status_of_a_pod_may_change_in_between(
 
 @pytest.mark.parametrize("change", ["deleted", "made", "field"])
 def test_a_changed_world_is_refused_and_nothing_is_written(
-    run, write, writes, job, kubelet, control_plane, namespace, change
+    applied, run, write, writes, kubelet, control_plane, namespace, change
 ):
-    job(replicas=1)
-    run("apply", "jobs")
+    applied(replicas=1)
     write(scale_out("more", 1), name="out")
     planned(run)
     root = f"/api/v1/namespaces/{namespace}"

@@ -127,9 +127,10 @@ def test_run_is_not_ended_if_a_lowered_quota_cannot_hold_it_again(
     assert (writes(), names(objects, "Pod")) == (before, pods)
 
 
-def test_restart_under_a_full_quota_uses_what_the_old_pods_free(run, job, kubelet, objects, quota):
-    job(replicas=2)
-    run("apply", "jobs", code=0)
+def test_restart_under_a_full_quota_uses_what_the_old_pods_free(
+    applied, run, kubelet, objects, quota
+):
+    applied(replicas=2)
     before = {name: one["metadata"]["uid"] for name, one in objects().items() if "Pod/" in name}
     quota(3)
     run("restart", "mnist", "--timeout", "60s", code=0)

@@ -310,10 +310,9 @@ def test_diff_shows_what_apply_would_refuse(run, job, control_plane, namespace, 
 
 @pytest.mark.parametrize("whose", ["nobody's", "kubectl's"])
 def test_diff_shows_an_inventory_that_apply_would_not_write(
-    run, job, kubelet, control_plane, namespace, whose
+    applied, run, kubelet, control_plane, namespace, whose
 ):
-    job(replicas=1)
-    run("apply", "jobs", code=0)
+    applied(replicas=1)
     path = f"/api/v1/namespaces/{namespace}/configmaps/etcompile-mnist"
     change = {"labels": {"applyset.kubernetes.io/id": None}}
     if whose == "kubectl's":

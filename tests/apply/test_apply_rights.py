@@ -52,10 +52,9 @@ def test_a_verb_that_is_not_allowed_is_named_before_the_first_write(
 
 
 def test_a_deletion_that_is_not_allowed_is_named_before_anything_is_written(
-    run, as_user, job, kubelet, writes
+    applied, as_user, job, kubelet, writes
 ):
-    job(replicas=2)
-    run("apply", "jobs", code=0)
+    applied(replicas=2)
     before = writes()
     job(replicas=1)
     verbs = tuple(verb for verb in MOST if verb != "delete")
@@ -214,10 +213,9 @@ def test_unread_policy_that_denies_one_pod_ends_apply_with_6_and_what_was_writte
 
 
 def test_read_only_user_gets_a_diff_and_the_list_of_skipped_checks(
-    run, as_user, job, kubelet, writes
+    applied, as_user, job, kubelet, writes
 ):
-    job(replicas=2)
-    run("apply", "jobs", code=0)
+    applied(replicas=2)
     before = writes()
     reads = ("get", "list", "watch")
     user = as_user(rules(**dict.fromkeys(KINDS, reads)))

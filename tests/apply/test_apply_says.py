@@ -78,11 +78,10 @@ def test_event_warnings_explain_every_object_without_another_reason(
 
 
 def test_nothing_is_said_to_be_in_order_if_something_was_not_done(
-    run, job, kubelet, control_plane, namespace
+    applied, run, kubelet, control_plane, namespace
 ):
     """A deletion that does not end is all that there is to do."""
-    job(replicas=1)
-    run("apply", "jobs")
+    applied(replicas=1)
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     held = {"metadata": {"finalizers": ["example.com/hold"]}}
     control_plane.ask("PATCH", path, held, MERGE)

@@ -71,11 +71,10 @@ def test_a_job_that_is_renamed_leaves_nothing_behind(run, two, write, kubelet, o
 
 
 def test_a_job_that_moves_to_another_namespace_leaves_the_first(
-    run, write, kubelet, objects, control_plane, namespace, tmp_path
+    applied, run, write, kubelet, objects, control_plane, namespace, tmp_path
 ):
     (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
-    write(training_job("one", replicas=1))
-    run("apply", "jobs", code=0)
+    applied("one", replicas=1)
     other = control_plane.namespace()
     moved = training_job("one", replicas=1)
     moved["metadata"]["namespace"] = other

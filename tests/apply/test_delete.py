@@ -20,9 +20,8 @@ CLAIM = {
 
 
 @pytest.mark.parametrize("how", ["files", "name"])
-def test_a_job_goes_launcher_first_and_leaves_nothing(run, job, kubelet, writes, objects, how):
-    job(replicas=2)
-    run("apply", "jobs")
+def test_a_job_goes_launcher_first_and_leaves_nothing(applied, run, kubelet, writes, objects, how):
+    applied(replicas=2)
     before = len(writes())
     run("delete", *(["jobs"] if how == "files" else ["--job", "mnist"]), code=0)
     assert objects() == {}
@@ -37,10 +36,9 @@ def test_a_job_goes_launcher_first_and_leaves_nothing(run, job, kubelet, writes,
 
 
 def test_pods_of_another_manager_are_matched_by_the_jobs_label(
-    run, job, kubelet, control_plane, namespace, objects
+    applied, run, kubelet, control_plane, namespace, objects
 ):
-    job(replicas=1)
-    run("apply", "jobs")
+    applied(replicas=1)
     # As another tool applies it: in no set, and with labels of the template's.
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     labels = {"app.kubernetes.io/managed-by": "helm", "applyset.kubernetes.io/part-of": None}
@@ -49,9 +47,8 @@ def test_pods_of_another_manager_are_matched_by_the_jobs_label(
     assert objects() == {}
 
 
-def test_each_deletion_names_the_uid(run, job, kubelet, control_plane, namespace):
-    job(replicas=1)
-    run("apply", "jobs")
+def test_each_deletion_names_the_uid(applied, run, kubelet, control_plane, namespace):
+    applied(replicas=1)
     run("delete", "jobs")
     deleted = [one for one in control_plane.writes(namespace) if one["verb"] == "delete"]
     assert deleted
@@ -93,10 +90,9 @@ def test_objects_of_a_rendered_job_are_known_by_their_labels(
 
 
 def test_what_a_sync_tool_looks_after_is_not_deleted_behind_its_back(
-    run, job, kubelet, control_plane, namespace, objects, writes
+    applied, run, kubelet, control_plane, namespace, objects, writes
 ):
-    job(replicas=1)
-    run("apply", "jobs")
+    applied(replicas=1)
     tracking = {"argocd.argoproj.io/tracking-id": f"team:/Pod:{namespace}/mnist-worker-0"}
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     control_plane.ask("PATCH", path, {"metadata": {"annotations": tracking}}, MERGE)
@@ -107,9 +103,10 @@ def test_what_a_sync_tool_looks_after_is_not_deleted_behind_its_back(
     run("delete", "jobs", "--adopt", code=0)
 
 
-def test_object_with_a_finalizer_is_waited_for_by_name(run, job, kubelet, control_plane, namespace):
-    job(replicas=1)
-    run("apply", "jobs")
+def test_object_with_a_finalizer_is_waited_for_by_name(
+    applied, run, kubelet, control_plane, namespace
+):
+    applied(replicas=1)
     path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     held = {"metadata": {"finalizers": ["example.com/hold"]}}
     control_plane.ask("PATCH", path, held, MERGE)
@@ -130,11 +127,10 @@ def test_another_job_is_left_alone(run, write, kubelet, objects):
 
 @pytest.mark.parametrize("how", [("jobs",), ("--job", "mnist")], ids=["files", "name"])
 def test_the_inventory_of_a_job_that_somebody_else_removed_goes_too(
-    run, job, kubelet, objects, control_plane, namespace, how
+    applied, run, kubelet, objects, control_plane, namespace, how
 ):
     """As the watcher does once ttlSecondsAfterFinished is over: the inventory is apply's."""
-    job(replicas=1)
-    run("apply", "jobs", code=0)
+    applied(replicas=1)
     paths = {
         "Pod": "/api/v1/namespaces/{}/pods/{}",
         "Service": "/api/v1/namespaces/{}/services/{}",
@@ -156,10 +152,9 @@ def test_the_inventory_of_a_job_that_somebody_else_removed_goes_too(
 
 
 def test_object_whose_owner_a_killed_delete_has_deleted_is_deleted(
-    run, job, kubelet, objects, control_plane, namespace
+    applied, run, kubelet, objects, control_plane, namespace
 ):
-    job(replicas=1)
-    run("apply", "jobs", code=0)
+    applied(replicas=1)
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mnist-config"}
     owner["uid"] = objects()["ConfigMap/mnist-config"]["metadata"]["uid"]
@@ -173,9 +168,8 @@ def test_object_whose_owner_a_killed_delete_has_deleted_is_deleted(
 
 
 @pytest.mark.parametrize("how", ["--dry-run", "--dry-run=server"])
-def test_a_dry_run_shows_what_would_go_and_deletes_nothing(run, job, kubelet, writes, how):
-    job(replicas=1)
-    run("apply", "jobs")
+def test_a_dry_run_shows_what_would_go_and_deletes_nothing(applied, run, kubelet, writes, how):
+    applied(replicas=1)
     before = writes()
     done = run("delete", "jobs", how, code=0)
     assert "delete" in done.stdout
@@ -208,11 +202,10 @@ def test_copies_with_the_labels_of_a_missing_job_stay(run, write, control_plane,
 
 
 def test_a_watcher_brings_nothing_back_of_a_job_that_is_being_deleted(
-    run, start, job, kubelet, control_plane, namespace, objects
+    applied, start, kubelet, control_plane, namespace, objects
 ):
     """One Pod takes long to go; the watcher must not replace the others meanwhile."""
-    job(replicas=3)
-    run("apply", "jobs", code=0)
+    applied(replicas=3)
     watcher = start("watch", "-n", namespace, "--listen", "")
     assert any("watching" in line for line in watcher.stderr)
     pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -253,9 +246,8 @@ def test_a_program_always_reads_an_end(run, arguments, code):
     assert (last["event"], last["exit"]) == ("end", code)
 
 
-def test_delete_by_name_reads_no_folder(run, job, kubelet, objects, tmp_path):
-    job(replicas=1)
-    run("apply", "jobs", code=0)
+def test_delete_by_name_reads_no_folder(applied, run, kubelet, objects, tmp_path):
+    applied(replicas=1)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "etcompile.toml").write_text("nonsense = [")
