@@ -181,6 +181,13 @@ def _intent(kind: str, name: str, job: str, spec: dict[str, Any]) -> dict[str, A
     }
 
 
+def with_worker(*, replicas: int = 1, **main: Any) -> dict[str, Any]:
+    """A TrainingJob whose workers' container has these fields."""
+    document = training_job(replicas=replicas)
+    worker(document)["template"]["spec"]["containers"][0] |= main
+    return document
+
+
 def worker(document: dict[str, Any]) -> dict[str, Any]:
     """The worker's replica spec of a TrainingJob, to be changed in place."""
     role: dict[str, Any] = document["spec"]["etReplicaSpecs"]["worker"]

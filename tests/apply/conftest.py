@@ -190,6 +190,38 @@ def applied(job, run) -> Callable[..., None]:
 
 
 @pytest.fixture
+def ask(control_plane, namespace) -> Callable[..., Any]:
+    """`ask("PATCH", "pods/mnist-worker-0", {...})`: a request of somebody else in the namespace."""
+
+    def request(
+        method: str,
+        path: str,
+        body: Any = None,
+        content: str | None = None,
+        manager: str = "kubectl-create",
+    ) -> Any:
+        if method in ("POST", "PATCH"):
+            forced = "&force=true" if content and "apply" in content else ""
+            path += f"?fieldManager={manager}{forced}"
+        return control_plane.ask(method, f"/api/v1/namespaces/{namespace}/{path}", body, content)
+
+    return request
+
+
+@pytest.fixture
+def small_quota(control_plane, namespace, ask) -> Callable[..., None]:
+    """`small_quota(pods=3, used=2)`, counted as by the controller, which is not there."""
+
+    def create(pods: int, used: int) -> None:
+        hard = {"hard": {"pods": str(pods)}}
+        ask("POST", "resourcequotas", {"metadata": {"name": "small"}, "spec": hard})
+        path = f"/api/v1/namespaces/{namespace}/resourcequotas/small"
+        control_plane.set_status(path, {**hard, "used": {"pods": str(used)}})
+
+    return create
+
+
+@pytest.fixture
 def objects(control_plane, namespace) -> Callable[[], dict[str, dict[str, Any]]]:
     """What is in the namespace: objects by `Kind/name`, of the kinds that jobs are made of.
 

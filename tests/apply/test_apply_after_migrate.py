@@ -8,17 +8,10 @@ import yaml
 
 from specs import training_job
 
-PLURALS = {
-    "ServiceAccount": "serviceaccounts",
-    "ConfigMap": "configmaps",
-    "Service": "services",
-    "Pod": "pods",
-}
-
 
 @pytest.mark.parametrize("there", [True, False])
 def test_the_steps_offer_etcompile_itself_and_it_takes_over_without_a_restart(
-    run, write, kubelet, objects, control_plane, namespace, tmp_path, there
+    run, write, kubelet, objects, ask, namespace, tmp_path, there
 ):
     document = training_job(replicas=1)
     document["metadata"]["namespace"] = namespace
@@ -29,8 +22,7 @@ def test_the_steps_offer_etcompile_itself_and_it_takes_over_without_a_restart(
         labels = value["metadata"].get("labels") or {}
         preserved = {key: one for key, one in labels.items() if "etcompile" not in f"{key}{one}"}
         value["metadata"]["labels"] = preserved
-        path = f"/api/v1/namespaces/{namespace}/{PLURALS[value['kind']]}?fieldManager=et-operator"
-        created = control_plane.ask("POST", path, value)
+        created = ask("POST", f"{value['kind'].lower()}s", value, manager="et-operator")
         live.append({"apiVersion": "v1", "kind": value["kind"], **created})
     before = {name: one["metadata"]["uid"] for name, one in objects().items()}
     dump = {"apiVersion": "v1", "kind": "List", "items": [

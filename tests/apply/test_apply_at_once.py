@@ -9,19 +9,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from specs import training_job
+from specs import training_job, with_worker
+from waiting import eventually
 
 PARENT = "ConfigMap/etcompile-mnist"
 LEASE = "etcompile.dev/lease"
 
 
 def until(condition, seconds=30.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it never came to that")
+    eventually(condition, seconds, lambda: "it never came to that", pause=0.02)
 
 
 def versions(objects):
@@ -43,19 +39,12 @@ def lease(objects):
     return json.loads(text) if text else None
 
 
-def changed(**fields):
-    document = training_job(**fields)
-    worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-    worker["containers"][0]["workingDir"] = "/data"
-    return document
-
-
 @pytest.fixture
 def under_way(run, start, write, kubelet, objects, slow):
     """An apply that has begun to write, and takes a while."""
     write(training_job(replicas=3))
     run("apply", "jobs", code=0)
-    write(changed(replicas=3))
+    write(with_worker(replicas=3, workingDir="/data"))
     started = start(
         *("apply", "jobs", "--run", "auto", "--prune", "--config", "concurrency=1"),
         KUBECONFIG=str(slow.kubeconfig),
@@ -95,7 +84,7 @@ def test_the_later_of_two_is_refused_and_says_whose_is_under_way(
 
 def test_of_two_fresh_starts_one_gang_is_left(applied, start, write, kubelet, objects):
     applied(replicas=3)
-    write(changed(replicas=3))
+    write(with_worker(replicas=3, workingDir="/data"))
     words = ("apply", "jobs", "--run", "auto", "--prune")
     both = [start(*words), start(*words)]
     outputs = [one.communicate(timeout=90) for one in both]
@@ -181,11 +170,8 @@ def test_a_lease_of_a_dead_process_of_this_machine_holds_nobody_up(under_way, ru
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"id": 1}', '{"id":"a","holder":"b","since":9e99,"until":9e99}']
 )
-def test_an_annotation_that_is_no_lease_stops_nobody(
-    applied, kubelet, objects, control_plane, namespace, text
-):
+def test_an_annotation_that_is_no_lease_stops_nobody(applied, kubelet, objects, ask, text):
     applied(replicas=1)
-    path = f"/api/v1/namespaces/{namespace}/configmaps/etcompile-mnist"
     change = {"metadata": {"annotations": {LEASE: text}}}
-    control_plane.ask("PATCH", path, change, content="application/merge-patch+json")
+    ask("PATCH", "configmaps/etcompile-mnist", change)
     applied(replicas=2)

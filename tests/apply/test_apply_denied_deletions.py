@@ -3,15 +3,10 @@
 import pytest
 
 from apply.policies import deny
-from specs import training_job
+from specs import training_job, with_worker
 
-
-def changed(**fields):
-    """The job with another working directory, which no live Pod can take."""
-    document = training_job(**fields)
-    worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-    worker["containers"][0]["workingDir"] = "/data"
-    return document
+# The job with another working directory, which no live Pod can take.
+CHANGED = with_worker(replicas=3, workingDir="/data")
 
 
 def versions(objects):
@@ -24,9 +19,9 @@ def versions(objects):
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        (changed(replicas=3), ("apply", "jobs", "--replace")),
+        (CHANGED, ("apply", "jobs", "--replace")),
         (training_job(replicas=1), ("apply", "jobs", "--prune", "--config", "drain=1s")),
-        (changed(replicas=3), ("apply", "jobs", "--run", "auto", "--prune")),
+        (CHANGED, ("apply", "jobs", "--run", "auto", "--prune")),
         (None, ("delete", "--job", "mnist")),
         (None, ("delete", "jobs")),
         (None, ("restart", "mnist", "--yes")),

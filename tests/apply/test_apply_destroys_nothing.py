@@ -10,19 +10,7 @@ import pytest
 
 from specs import scale_in, training_job
 
-MERGE = "application/merge-patch+json"
 EVERYTHING = ("--replace", "--adopt", "--prune", "--config", "take-ownership=*")
-
-
-@pytest.fixture
-def ask(control_plane, namespace):
-    """`ask(method, "services/web", body)` talks to the API server as somebody else."""
-
-    def request(method, path, body=None, content="application/json", manager="kubectl-create"):
-        root = f"/api/v1/namespaces/{namespace}/{path}?fieldManager={manager}"
-        return control_plane.ask(method, root, body, content)
-
-    return request
 
 
 def claim(*modes):
@@ -50,7 +38,7 @@ def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
     assert "replace-data" in run("diff", "jobs", "--replace").stdout
     assert '["ReadWriteOnce"], and would be ["ReadWriteMany"]' in done.stderr
     # No controller manager runs that would take it away once no Pod uses the claim.
-    ask("PATCH", "persistentvolumeclaims/checkpoints", {"metadata": {"finalizers": None}}, MERGE)
+    ask("PATCH", "persistentvolumeclaims/checkpoints", {"metadata": {"finalizers": None}})
     run("apply", "jobs", "--replace-data", "checkpoints", "--wait", "none", code=0)
     replaced = ask("GET", "persistentvolumeclaims/checkpoints")
     assert replaced["metadata"]["uid"] != uid
@@ -135,7 +123,7 @@ def test_a_job_goes_though_somebody_edited_its_map(run, write, ask, kubelet, obj
     run("apply", "jobs", "--config", "set=team", code=0)
     config = ask("GET", "configmaps/mnist-config")
     key = min(config["data"])
-    ask("PATCH", "configmaps/mnist-config", {"data": {key: "edited"}}, MERGE, "kubectl-edit")
+    ask("PATCH", "configmaps/mnist-config", {"data": {key: "edited"}}, manager="kubectl-edit")
     if how == "delete":
         done = run("delete", "jobs", "--config", "set=team")
     else:

@@ -77,38 +77,32 @@ def test_a_worker_that_has_drained_is_deleted_at_once(run, scaled_in):
     assert "drains" not in done.stdout
 
 
-def test_a_live_list_that_names_a_worker_restarts_its_drain(
-    run, scaled_in, control_plane, namespace, gap
-):
+def test_a_live_list_that_names_a_worker_restarts_its_drain(run, scaled_in, ask, gap):
     run("apply", "jobs", code=0)
-    maps = f"/api/v1/namespaces/{namespace}/configmaps"
     hosts = {
         "metadata": {"name": "mnist-etcompile-hosts"},
         "data": {"hostfile": "mnist-worker-0:1\n"},
     }
     time.sleep(2)
-    control_plane.ask("POST", f"{maps}?fieldManager=etcompile-watcher", hosts)
+    ask("POST", "configmaps", hosts, manager="etcompile-watcher")
     change = {"data": {"hostfile": "mnist-worker-0:1 \n"}}
-    path = f"{maps}/mnist-etcompile-hosts?fieldManager=etcompile-watcher"
-    control_plane.ask("PATCH", path, change, "application/merge-patch+json")
+    ask("PATCH", "configmaps/mnist-etcompile-hosts", change, manager="etcompile-watcher")
     run("apply", "jobs", "--prune", "--config", f"drain={DRAIN}s", code=0)
     assert gap("mnist-etcompile-hosts") >= DRAIN
 
 
 def test_a_service_stays_until_the_pod_that_a_killed_command_deleted_is_gone(
-    run, start, scaled_in, control_plane, namespace, objects
+    run, start, scaled_in, ask, objects
 ):
-    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-1"
-    merge = "application/merge-patch+json"
     held = {"metadata": {"finalizers": ["example.com/hold"]}}
-    control_plane.ask("PATCH", path, held, merge)
+    ask("PATCH", "pods/mnist-worker-1", held)
     started = start("apply", "jobs", "--prune", "--config", "drain=0")
     eventually(lambda: "deletionTimestamp" in objects()["Pod/mnist-worker-1"]["metadata"], 60, str)
     started.send_signal(signal.SIGKILL)
     started.wait()
     run("apply", "jobs", "--prune", "--timeout", "3s", code=3)
     assert "Service/mnist-worker-1" in objects()
-    control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, merge)
+    ask("PATCH", "pods/mnist-worker-1", {"metadata": {"finalizers": None}})
     run("apply", "jobs", "--prune", code=0)
     assert "Service/mnist-worker-1" not in objects()
 

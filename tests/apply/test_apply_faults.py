@@ -6,7 +6,7 @@ import pytest
 
 from apply.kubelet import waiting
 from faultproxy import WRITE
-from specs import training_job
+from specs import with_worker
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,10 @@ def test_every_third_write_fails_and_nothing_is_doubled(
 
 
 def test_deletions_that_fail_on_the_way_are_not_done_to_a_successor(
-    run, write, job, kubelet, proxy, through, objects
+    applied, run, write, kubelet, proxy, through, objects
 ):
-    document = training_job(replicas=2)
-    write(document)
-    run("apply", "jobs")
-    document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"][0] |= {
-        "workingDir": "/data"
-    }
-    write(document)
+    applied(replicas=2)
+    write(with_worker(replicas=2, workingDir="/data"))
     proxy.add("reset-after", method="DELETE", times=2)
     run("apply", "jobs", "--replace", KUBECONFIG=str(through), code=0)
     for index in range(2):

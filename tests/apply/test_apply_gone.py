@@ -7,30 +7,23 @@ from typing import Any
 
 import pytest
 
-from specs import container, training_job
+from specs import with_worker
 
-MERGE = "application/merge-patch+json"
 LABEL = "etcompile.dev/job"
 
 
-def changed(**main: Any) -> dict[str, Any]:
-    job = training_job(replicas=1)
-    job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"] = [container(**main)]
-    return job
-
-
 @pytest.fixture
-def pod(control_plane, namespace):
+def pod(ask):
     """The worker, as the administrator sees and changes it."""
 
     class Pod:
-        path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+        path = "pods/mnist-worker-0"
 
         def patch(self, **metadata: Any) -> None:
-            control_plane.ask("PATCH", self.path, {"metadata": metadata}, MERGE)
+            ask("PATCH", self.path, {"metadata": metadata})
 
         def uid(self) -> str:
-            return control_plane.ask("GET", self.path)["metadata"]["uid"]
+            return ask("GET", self.path)["metadata"]["uid"]
 
     return Pod()
 
@@ -43,10 +36,10 @@ def wait_for_output(started: Any, words: str) -> None:
 
 
 def test_a_pod_that_has_lost_its_label_is_waited_for(run, start, write, kubelet, pod, objects):
-    write(changed())
+    write(with_worker())
     run("apply", "jobs", code=0)
     pod.patch(finalizers=["example.com/hold"], labels={LABEL: None})
-    write(changed(workingDir="/data"))
+    write(with_worker(workingDir="/data"))
     old = pod.uid()
     started = start("apply", "jobs", "--replace", "--config", "take-ownership=*")
     wait_for_output(started, "mnist-worker-0  deleting")
@@ -60,7 +53,7 @@ def test_a_pod_that_has_lost_its_label_is_waited_for(run, start, write, kubelet,
 
 
 def test_a_pod_of_helm_that_is_being_deleted_is_waited_for(
-    start, write, kubelet, pod, control_plane, namespace, objects
+    start, write, kubelet, pod, ask, objects
 ):
     annotations = {"meta.helm.sh/release-name": "mnist", "meta.helm.sh/release-namespace": "x"}
     theirs = {
@@ -72,10 +65,10 @@ def test_a_pod_of_helm_that_is_being_deleted_is_waited_for(
         },
         "spec": {"containers": [{"name": "main", "image": "busybox:1"}]},
     }
-    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/pods", theirs)
+    ask("POST", "pods", theirs)
     old = pod.uid()
-    control_plane.ask("DELETE", f"{pod.path}?gracePeriodSeconds=0")
-    write(changed())
+    ask("DELETE", f"{pod.path}?gracePeriodSeconds=0")
+    write(with_worker())
     started = start("apply", "jobs")
     wait_for_output(started, "mnist-worker-0  waiting")
     threading.Event().wait(1.5)

@@ -7,8 +7,6 @@ import yaml
 
 from specs import training_job
 
-MERGE = "application/merge-patch+json"
-
 
 def rules(*entries, kind="IgnoreDifferences"):
     """A document with rules."""
@@ -33,20 +31,19 @@ BY = {
 @pytest.mark.parametrize("kind", ["IgnoreDifferences", "Application"])
 @pytest.mark.parametrize("by", BY)
 def test_a_field_that_is_ignored_is_no_difference_and_is_not_written_back(
-    applied, run, kubelet, control_plane, namespace, objects, tmp_path, by, kind
+    applied, run, kubelet, ask, objects, tmp_path, by, kind
 ):
     applied(replicas=1)
-    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
-    there = control_plane.ask("GET", path)["spec"]["containers"]
+    there = ask("GET", "pods/mnist-worker-0")["spec"]["containers"]
     other = {"spec": {"containers": [{**there[0], "image": "mirror.example.com/x:9"}]}}
-    control_plane.ask("PATCH", f"{path}?fieldManager=updater", other, MERGE)
+    ask("PATCH", "pods/mnist-worker-0", other, manager="updater")
     (tmp_path / "ignore.yaml").write_text(rules(BY[by], kind=kind))
     options = ("--config", "ignore-differences=ignore.yaml")
     run("diff", "jobs", code=1)
     run("diff", "jobs", *options, code=0)
     # Another field changes, and this one stays.
     labels = {"metadata": {"labels": {"etcompile.dev/role": "other"}}}
-    control_plane.ask("PATCH", f"{path}?fieldManager=kubectl-edit", labels, MERGE)
+    ask("PATCH", "pods/mnist-worker-0", labels, manager="kubectl-edit")
     run("apply", "jobs", *options, "--config", "take-ownership=kubectl-edit", code=0)
     pod = objects()["Pod/mnist-worker-0"]
     assert pod["spec"]["containers"][0]["image"] == "mirror.example.com/x:9"

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from faultproxy import WRITE
-from specs import scale_in, training_job
+from specs import scale_in, with_worker
+from waiting import eventually
 
 SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
 
@@ -37,13 +38,8 @@ def clean():
     return {}
 
 
-def until(condition, seconds=30.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.005)
-    raise AssertionError("it never came to that")
+def until(condition):
+    eventually(condition, 30, lambda: "it never came to that", pause=0.005)
 
 
 @pytest.mark.parametrize("writes", range(11))
@@ -88,10 +84,7 @@ def test_a_replacement_killed_between_deletion_and_creation_is_finished(
 ):
     applied(replicas=1)
     old = objects()["Pod/mnist-worker-0"]["metadata"]["uid"]
-    document = training_job(replicas=1)
-    worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-    worker["containers"][0]["workingDir"] = "/data"
-    write(document)
+    write(with_worker(workingDir="/data"))
     started = start(
         "apply", "jobs", "--replace", "--config", "concurrency=1", KUBECONFIG=str(slow.kubeconfig)
     )

@@ -14,7 +14,6 @@ from etcompile._version import __version__
 from etcompile.plan.applysets import applyset_id, parent
 from specs import kubeflow_job, scale_in, training_job
 
-MERGE = "application/merge-patch+json"
 PART_OF = "applyset.kubernetes.io/part-of"
 
 
@@ -46,16 +45,14 @@ def test_the_parent_says_what_kubectl_wants_to_read(applied, kubelet, objects, n
 
 
 def test_prune_removes_exactly_what_left_the_files(
-    applied, run, write, kubelet, objects, control_plane, namespace
+    applied, run, write, kubelet, objects, ask, namespace
 ):
     applied(replicas=4)
     before = objects().keys()
-    pods = f"/api/v1/namespaces/{namespace}/pods"
-    maps = f"/api/v1/namespaces/{namespace}/configmaps"
     # A stranger, and one that only looks like a member.
-    control_plane.ask("POST", maps, {"metadata": {"name": "stranger"}})
+    ask("POST", "configmaps", {"metadata": {"name": "stranger"}})
     label = {PART_OF: applyset_id(parent("other", namespace))}
-    control_plane.ask("POST", maps, {"metadata": {"name": "others", "labels": label}})
+    ask("POST", "configmaps", {"metadata": {"name": "others", "labels": label}})
     for name, metadata in {
         "mnist-worker-1": {"ownerReferences": [_owner(objects)]},
         "mnist-worker-2": {
@@ -64,7 +61,7 @@ def test_prune_removes_exactly_what_left_the_files(
             }
         },
     }.items():
-        control_plane.ask("PATCH", f"{pods}/{name}", {"metadata": metadata}, MERGE)
+        ask("PATCH", f"pods/{name}", {"metadata": metadata})
     write(scale_in("less", 3), name="in")
     run("apply", "jobs", "--prune", "--config", "drain=0", code=0)
     gone = before - objects().keys()
@@ -147,7 +144,7 @@ def test_the_parent_names_a_kind_as_long_as_there_are_members_of_it(
     assert kinds == "ConfigMap,Pod,Service,ServiceAccount"
 
 
-def test_a_set_of_another_tool_is_refused(run, job, writes, control_plane, namespace, kubelet):
+def test_a_set_of_another_tool_is_refused(run, job, writes, ask, namespace, kubelet):
     job(replicas=1)
     theirs = {
         "metadata": {
@@ -156,19 +153,16 @@ def test_a_set_of_another_tool_is_refused(run, job, writes, control_plane, names
             "annotations": {"applyset.kubernetes.io/tooling": "kubectl/v1.34.4"},
         }
     }
-    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/configmaps", theirs)
+    ask("POST", "configmaps", theirs)
     done = run("apply", "jobs", code=4)
     assert "belongs to kubectl/v1.34.4" in done.stderr
     assert writes() == []
     run("apply", "jobs", "--adopt", code=0)
 
 
-def test_config_map_that_is_no_parent_does_not_become_one(
-    run, job, writes, control_plane, namespace
-):
+def test_config_map_that_is_no_parent_does_not_become_one(run, job, writes, ask):
     job(replicas=1)
-    maps = f"/api/v1/namespaces/{namespace}/configmaps"
-    control_plane.ask("POST", maps, {"metadata": {"name": "etcompile-mnist"}})
+    ask("POST", "configmaps", {"metadata": {"name": "etcompile-mnist"}})
     run("apply", "jobs", code=4)
     assert writes() == []
 

@@ -60,19 +60,17 @@ def test_a_pair_that_is_there_is_never_replaced_or_pruned(applied, run, job, kub
     assert objects()["Secret/mnist"] == before
 
 
-def test_secret_of_a_user_stays_unchanged(applied, kubelet, objects, control_plane, namespace):
+def test_secret_of_a_user_stays_unchanged(applied, kubelet, objects, ask):
     theirs = {"metadata": {"name": "mnist"}, "stringData": {"id_rsa": "a", "id_rsa.pub": "b"}}
-    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
+    ask("POST", "secrets", theirs)
     before = objects()["Secret/mnist"]
     applied(replicas=1)
     assert objects()["Secret/mnist"] == before
 
 
-def test_secret_without_a_key_pair_is_not_used_as_one(
-    run, job, kubelet, objects, writes, control_plane, namespace
-):
+def test_secret_without_a_key_pair_is_not_used_as_one(run, job, kubelet, objects, writes, ask):
     theirs = {"metadata": {"name": "mnist"}, "stringData": {"password": "mine", "id_rsa.pub": "b"}}
-    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
+    ask("POST", "secrets", theirs)
     before = objects()["Secret/mnist"]
     job(replicas=1)
     for options in ((), ("--adopt", "--replace", "--yes")):
@@ -119,7 +117,7 @@ def test_a_secret_with_values_is_applied_and_masked(run, write, kubelet, objects
     assert json.loads(applied.stdout.splitlines()[-1])["done"] == 1
 
 
-def test_a_conflict_about_a_secret_shows_no_value(run, write, control_plane, namespace):
+def test_a_conflict_about_a_secret_shows_no_value(run, write, ask):
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -128,9 +126,8 @@ def test_a_conflict_about_a_secret_shows_no_value(run, write, control_plane, nam
     }
     write(secret)
     run("apply", "jobs", "--config=allow-plain-secrets=true")
-    path = f"/api/v1/namespaces/{namespace}/secrets/s3?fieldManager=theirs"
     changed = {"data": {"password": base64.b64encode(b"theirs!").decode()}}
-    control_plane.ask("PATCH", path, changed, "application/merge-patch+json")
+    ask("PATCH", "secrets/s3", changed, manager="theirs")
     secret["data"]["password"] = base64.b64encode(b"ours again").decode()
     write(secret, training_job())
     done = run("apply", "jobs", "--config=allow-plain-secrets=true", code=4)

@@ -14,23 +14,6 @@ from apply.test_apply_rights import rules
 from etcompile.plan.plan_file import plan_value, read_plan
 from specs import training_job
 
-MERGE = "application/merge-patch+json"
-APPLY = "application/apply-patch+yaml"
-
-
-@pytest.fixture
-def ask(control_plane, namespace):
-    """Asks for something of the namespace, as somebody else."""
-
-    def request(method, path, body=None, content="application/json", manager="kubectl-create"):
-        query = f"?fieldManager={manager}" if method in ("POST", "PATCH") else ""
-        query += "&force=true" if content == APPLY else ""
-        return control_plane.ask(
-            method, f"/api/v1/namespaces/{namespace}/{path}{query}", body, content
-        )
-
-    return request
-
 
 def mounting(name, kind, of):
     source = {
@@ -134,8 +117,7 @@ def test_what_a_sync_tool_tracks_by_a_label_is_left_alone_by_every_verb(
             "PATCH",
             path,
             {"metadata": {"labels": labels, "annotations": annotations}},
-            MERGE,
-            manager,
+            manager=manager,
         )
     before = writes()
     changed = training_job(replicas=2)
@@ -214,7 +196,7 @@ def test_a_job_of_another_repository_is_left_alone_until_it_is_adopted(
 
 
 def test_a_repository_is_the_same_by_whatever_address_and_default_namespace(
-    run, kubelet, tmp_path, control_plane, namespace
+    run, kubelet, tmp_path, control_plane, ask
 ):
     a = repository(tmp_path / "a", "git@git.example.com:a/jobs.git", training_job(replicas=1))
     other = "https://ci:token@GIT.example.com/a/jobs"
@@ -226,8 +208,7 @@ def test_a_repository_is_the_same_by_whatever_address_and_default_namespace(
     second = control_plane.namespace()
     run("apply", b, "-n", second, "--prune", "--wait", "none", code=0)
     assert "Pod/mnist-launcher" in {
-        f"Pod/{one['metadata']['name']}"
-        for one in control_plane.ask("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+        f"Pod/{one['metadata']['name']}" for one in ask("GET", "pods")["items"]
     }
     run("delete", b, "-n", second)
 
@@ -336,7 +317,7 @@ def served(control_plane):
             "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
         },
     }
-    control_plane.ask("POST", root, crd, "application/json")
+    control_plane.ask("POST", root, crd)
     path = f"{root}/pytorchjobs.kubeflow.org"
     for _ in range(100):
         conditions = control_plane.ask("GET", path).get("status", {}).get("conditions") or ()
@@ -384,7 +365,7 @@ def operated(served, control_plane, namespace):
     def there(status):
         for _ in range(100):
             try:
-                control_plane.ask("POST", root, {**GPT, "status": status}, "application/json")
+                control_plane.ask("POST", root, {**GPT, "status": status})
             except HTTPError:
                 time.sleep(0.1)
             else:

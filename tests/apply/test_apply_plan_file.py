@@ -6,8 +6,6 @@ import pytest
 
 from specs import scale_in, scale_out, training_job
 
-MERGE = "application/merge-patch+json"
-
 
 def planned(run, *more):
     return run("diff", "jobs", "--plan", "plan.json", *more)
@@ -44,21 +42,20 @@ def test_the_status_of_a_pod_may_change_in_between(
 
 @pytest.mark.parametrize("change", ["deleted", "made", "field"])
 def test_a_changed_world_is_refused_and_nothing_is_written(
-    applied, run, write, writes, kubelet, control_plane, namespace, change
+    applied, run, write, writes, kubelet, ask, change
 ):
     applied(replicas=1)
     write(scale_out("more", 1), name="out")
     planned(run)
-    root = f"/api/v1/namespaces/{namespace}"
     if change == "deleted":
         kubelet.let("*", None)
-        control_plane.ask("DELETE", f"{root}/pods/mnist-worker-0")
+        ask("DELETE", "pods/mnist-worker-0")
     elif change == "made":
         port = {"spec": {"ports": [{"port": 22}]}, "metadata": {"name": "mnist-worker-1"}}
-        control_plane.ask("POST", f"{root}/services", port)
+        ask("POST", "services", port)
     else:
         data = {"data": {"hostfile": "nobody"}}
-        control_plane.ask("PATCH", f"{root}/configmaps/mnist-config", data, MERGE)
+        ask("PATCH", "configmaps/mnist-config", data)
     before = writes()
     done = run("apply", "plan.json", code=4)
     assert "ET8009" in done.stderr

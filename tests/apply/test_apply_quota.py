@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from specs import training_job
+from specs import training_job, with_worker
 
 
 class Quota:
@@ -109,17 +109,13 @@ def test_a_run_that_would_not_fit_ends_nothing(run, job, kubelet, objects, write
 
 @pytest.mark.parametrize("command", ["restart", "replace"])
 def test_run_is_not_ended_if_a_lowered_quota_cannot_hold_it_again(
-    run, write, kubelet, objects, writes, quota, command
+    applied, run, write, kubelet, objects, writes, quota, command
 ):
-    document = training_job(replicas=2)
-    write(document)
-    run("apply", "jobs", code=0)
+    applied(replicas=2)
     quota(1)
     before, pods = writes(), names(objects, "Pod")
     if command == "replace":
-        worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-        worker["containers"][0]["workingDir"] = "/data"
-        write(document)
+        write(with_worker(replicas=2, workingDir="/data"))
     arguments = ("restart", "mnist") if command == "restart" else ("apply", "jobs", "--replace")
     done = run(*arguments)
     assert (done.returncode, done.stderr.count("error[ET8022]")) == (6, 1), done.stderr

@@ -6,9 +6,8 @@ import pytest
 
 from apply.policies import deny
 from controlplane.binaries import version
-from specs import training_job
+from specs import training_job, with_worker
 
-MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
@@ -23,16 +22,14 @@ def seed(**data):
 
 
 @pytest.fixture
-def config_map(control_plane, namespace):
+def config_map(ask):
     """`config_map(method, body)` asks for the ConfigMap `seed` as somebody else."""
-    path = f"/api/v1/namespaces/{namespace}/configmaps"
 
-    def ask(method, body=None, *, manager="theirs", content=MERGE):
-        name = "" if method == "POST" else "/seed"
-        query = f"?fieldManager={manager}" + ("&force=true" if content == APPLY else "")
-        return control_plane.ask(method, f"{path}{name}{query}", body, content)
+    def request(method, body=None, *, manager="theirs", content=None):
+        path = "configmaps" if method == "POST" else "configmaps/seed"
+        return ask(method, path, body, content, manager)
 
-    return ask
+    return request
 
 
 def test_a_field_of_another_manager_is_named_with_both_values_and_nothing_is_changed(
@@ -96,7 +93,7 @@ def test_what_a_sync_tool_looks_after_is_refused(
     metadata = json.loads(json.dumps(metadata).replace("NS", namespace))
     theirs = seed(hosts="theirs")
     theirs["metadata"] |= metadata
-    config_map("POST", theirs, content="application/json")
+    config_map("POST", theirs)
     write(seed(), training_job(replicas=1))
     done = run("apply", "jobs", code=4)
     assert "manages it" in done.stderr
@@ -109,7 +106,7 @@ def test_what_a_controller_makes_is_refused_whatever_is_allowed(run, write, writ
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1", "controller": True}
     theirs = seed(hosts="theirs")
     theirs["metadata"]["ownerReferences"] = [owner]
-    config_map("POST", theirs, content="application/json")
+    config_map("POST", theirs)
     write(seed())
     done = run("apply", "jobs", "--adopt", "--config", "take-ownership=*", code=4)
     assert "Pod x controls it" in done.stderr
@@ -120,7 +117,7 @@ def test_an_object_of_kubectl_is_adopted_with_what_it_owned(
     run, write, config_map, control_plane, namespace
 ):
     theirs = seed(hosts="ours", old="1")
-    config_map("POST", theirs, manager="kubectl-client-side-apply", content="application/json")
+    config_map("POST", theirs, manager="kubectl-client-side-apply")
     write(seed(hosts="ours"))
     # Equal in what is declared: nothing to do, and nothing is taken.
     assert "nothing had to be changed" in run("apply", "jobs").stdout
@@ -137,20 +134,13 @@ def test_an_object_of_kubectl_is_adopted_with_what_it_owned(
     assert managers == {"etcompile"}
 
 
-def changed(**fields):
-    document = training_job(replicas=1)
-    spec = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-    spec["containers"][0] |= fields
-    return document
-
-
 def test_a_change_that_a_pod_does_not_take_is_named_and_nothing_is_changed(
     run, write, writes, kubelet
 ):
-    write(changed())
+    write(with_worker())
     run("apply", "jobs")
     before = writes()
-    write(changed(workingDir="/data"), seed())
+    write(with_worker(workingDir="/data"), seed())
     done = run("apply", "jobs", code=5)
     assert "Pod mnist-worker-0" in done.stderr
     assert "workingDir" in done.stderr
@@ -161,11 +151,11 @@ def test_a_change_that_a_pod_does_not_take_is_named_and_nothing_is_changed(
 def test_replace_deletes_that_very_pod_waits_and_recreates_it(
     run, write, writes, kubelet, control_plane, namespace, objects
 ):
-    write(changed())
+    write(with_worker())
     run("apply", "jobs")
     old = objects()["Pod/mnist-worker-0"]["metadata"]["uid"]
     before = len(writes())
-    write(changed(workingDir="/data"))
+    write(with_worker(workingDir="/data"))
     run("apply", "jobs", "--replace", code=0)
     requests = writes()[before:]
     assert requests.index("delete pods/mnist-worker-0") < requests.index(
@@ -181,28 +171,25 @@ def test_replace_deletes_that_very_pod_waits_and_recreates_it(
 
 
 def test_a_pod_that_stays_because_of_a_finalizer_is_waited_for_and_then_replaced(
-    run, start, write, kubelet, control_plane, namespace, objects
+    run, start, write, kubelet, ask, objects
 ):
-    write(changed())
+    write(with_worker())
     run("apply", "jobs")
-    pod = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
-    control_plane.ask("PATCH", pod, {"metadata": {"finalizers": ["example.com/hold"]}}, MERGE)
-    write(changed(workingDir="/data"))
+    ask("PATCH", "pods/mnist-worker-0", {"metadata": {"finalizers": ["example.com/hold"]}})
+    write(with_worker(workingDir="/data"))
     started = start("apply", "jobs", "--replace")
     for line in started.stdout:
         if "mnist-worker-0  deleting" in line:
             break
     assert objects()["Pod/mnist-worker-0"]["metadata"]["deletionTimestamp"]
-    control_plane.ask("PATCH", pod, {"metadata": {"finalizers": None}}, MERGE)
+    ask("PATCH", "pods/mnist-worker-0", {"metadata": {"finalizers": None}})
     out, err = started.communicate(timeout=60)
     assert started.returncode == 0, out + err
     assert objects()["Pod/mnist-worker-0"]["spec"]["containers"][0]["workingDir"] == "/data"
 
 
-def test_a_replacement_that_would_be_refused_deletes_nothing(
-    run, write, writes, kubelet, control_plane, namespace
-):
-    write(changed())
+def test_a_replacement_that_would_be_refused_deletes_nothing(run, write, writes, kubelet, ask):
+    write(with_worker())
     run("apply", "jobs")
     before = writes()
     quota = {
@@ -211,9 +198,9 @@ def test_a_replacement_that_would_be_refused_deletes_nothing(
         "metadata": {"name": "small"},
         "spec": {"limits": [{"type": "Container", "max": {"memory": "1Mi"}}]},
     }
-    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/limitranges", quota)
+    ask("POST", "limitranges", quota)
     resources = {"requests": {"memory": "2Mi"}, "limits": {"memory": "2Mi"}}
-    write(changed(workingDir="/data", resources=resources))
+    write(with_worker(workingDir="/data", resources=resources))
     done = run("apply", "jobs", "--replace", code=7)
     assert "maximum memory usage per Container is 1Mi" in done.stderr
     assert writes() == before
@@ -279,7 +266,7 @@ def test_a_create_that_finds_the_object_there_does_not_write_over_it(
     slow.proxy.add("delay", method="PATCH", path="dryRun", seconds=2.0, before_others=True)
     started = start("apply", "jobs", KUBECONFIG=str(slow.kubeconfig))
     _until(lambda: slow.proxy.count("PATCH", "dryRun"))
-    config_map("POST", seed(hosts="theirs"), content="application/json")
+    config_map("POST", seed(hosts="theirs"))
     out, err = started.communicate(timeout=60)
     assert started.returncode == 4, out + err
     assert "theirs owns" in err
@@ -298,7 +285,7 @@ def _until(condition):
 def test_diff_shows_what_apply_would_refuse(run, job, control_plane, namespace, writes):
     """A Pod Security standard, and an inventory that is another tool's."""
     enforce = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
-    control_plane.ask("PATCH", f"/api/v1/namespaces/{namespace}", enforce, MERGE)
+    control_plane.ask("PATCH", f"/api/v1/namespaces/{namespace}", enforce)
     job(replicas=1)
     done = run("diff", "jobs", code=1)
     assert "violates PodSecurity" in done.stderr
@@ -309,15 +296,12 @@ def test_diff_shows_what_apply_would_refuse(run, job, control_plane, namespace, 
 
 
 @pytest.mark.parametrize("whose", ["nobody's", "kubectl's"])
-def test_diff_shows_an_inventory_that_apply_would_not_write(
-    applied, run, kubelet, control_plane, namespace, whose
-):
+def test_diff_shows_an_inventory_that_apply_would_not_write(applied, run, kubelet, ask, whose):
     applied(replicas=1)
-    path = f"/api/v1/namespaces/{namespace}/configmaps/etcompile-mnist"
     change = {"labels": {"applyset.kubernetes.io/id": None}}
     if whose == "kubectl's":
         change = {"annotations": {"applyset.kubernetes.io/tooling": "kubectl/v1.34.0"}}
-    control_plane.ask("PATCH", path, {"metadata": change}, MERGE)
+    ask("PATCH", "configmaps/etcompile-mnist", {"metadata": change})
     seen, refused = run("diff", "jobs"), run("apply", "jobs")
     assert (seen.returncode, refused.returncode) == (1, 4), seen.stderr + refused.stderr
     words = "not the label" if whose == "nobody's" else "belongs to kubectl/v1.34.0"
@@ -327,7 +311,7 @@ def test_diff_shows_an_inventory_that_apply_would_not_write(
 
 def test_warnings_of_the_api_server_are_shown_once(run, job, kubelet, control_plane, namespace):
     warn = {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
-    control_plane.ask("PATCH", f"/api/v1/namespaces/{namespace}", warn, MERGE)
+    control_plane.ask("PATCH", f"/api/v1/namespaces/{namespace}", warn)
     job(replicas=2)
     for command in ("diff", "apply"):
         done = run(command, "jobs", code=1 if command == "diff" else 0)
@@ -370,11 +354,8 @@ def test_apply_that_is_denied_after_its_first_write_ends_with_6(
 
 
 @pytest.mark.parametrize("who", ["kubectl made it", "kubectl edited it"])
-def test_service_port_of_another_manager_needs_a_replacement(
-    run, write, control_plane, namespace, who
-):
+def test_service_port_of_another_manager_needs_a_replacement(run, write, ask, who):
     """Its port stays beside the new one, and two ports cannot have one name."""
-    path = f"/api/v1/namespaces/{namespace}/services"
     ports = [{"name": "http", "port": 80, "protocol": "TCP"}]
     service = {
         "apiVersion": "v1",
@@ -385,16 +366,16 @@ def test_service_port_of_another_manager_needs_a_replacement(
     wanted = {**service, "spec": {**service["spec"], "ports": [{**ports[0], "port": 81}]}}
     write(wanted)
     if who == "kubectl made it":
-        control_plane.ask("POST", f"{path}?fieldManager=kubectl", service)
+        ask("POST", "services", service, manager="kubectl")
         options = ("--adopt",)
     else:
         run("apply", "jobs", code=0)
         change = {"spec": {"ports": ports}}
-        control_plane.ask("PATCH", f"{path}/web?fieldManager=kubectl", change, MERGE)
+        ask("PATCH", "services/web", change, manager="kubectl")
         options = ()
     refused = run("apply", "jobs", *options, code=5)
     assert "--replace deletes and recreates it" in refused.stderr
     run("apply", "jobs", *options, "--replace", code=0)
-    live = control_plane.ask("GET", f"{path}/web")
+    live = ask("GET", "services/web")
     assert [port["port"] for port in live["spec"]["ports"]] == [81]
     run("diff", "jobs", code=0)

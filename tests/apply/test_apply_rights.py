@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from apply.policies import deny
-from specs import training_job
+from specs import training_job, with_worker
 from waiting import eventually
 
 KINDS = ("configmaps", "events", "persistentvolumeclaims", "pods", "secrets", "services")
@@ -70,17 +70,13 @@ def test_a_deletion_that_is_not_allowed_is_named_before_anything_is_written(
 @pytest.mark.parametrize("missing", ["get", "create", "patch", "delete", "list", "watch"])
 @pytest.mark.parametrize("command", ["restart", "replace", "delete"])
 def test_pods_stay_if_a_verb_of_any_later_request_is_missing(
-    run, as_user, write, kubelet, objects, writes, command, missing
+    applied, as_user, write, kubelet, objects, writes, command, missing
 ):
     """A command that deletes Pods needs the right to create them again, and to follow that."""
-    document = training_job(replicas=2)
-    write(document)
-    run("apply", "jobs", code=0)
+    applied(replicas=2)
     before, pods = writes(), pod_uids(objects)
     if command == "replace":
-        worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-        worker["containers"][0]["workingDir"] = "/data"
-        write(document)
+        write(with_worker(replicas=2, workingDir="/data"))
     user = as_user(rules(pods=tuple(verb for verb in MOST if verb != missing)))
     arguments = {
         "restart": ("restart", "mnist"),

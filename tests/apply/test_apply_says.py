@@ -10,8 +10,6 @@ from etcompile.rollout.machine.reasons import object_state
 from etcompile.status.replica_states import labelled_replica
 from specs import launcher, training_job, worker
 
-MERGE = "application/merge-patch+json"
-
 
 def ending(done, title):
     """The lines below a title of the end's list."""
@@ -35,14 +33,8 @@ def test_the_end_lists_each_different_reason_once_with_its_count(run, job, kubel
     )
 
 
-def test_full_quota_is_reported_at_the_end_in_quiet_mode_too(
-    run, job, kubelet, control_plane, namespace
-):
-    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    control_plane.ask(
-        "POST", quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "41"}}}
-    )
-    control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "41"}, "used": {"pods": "38"}})
+def test_full_quota_is_reported_at_the_end_in_quiet_mode_too(run, job, kubelet, small_quota):
+    small_quota(pods=41, used=38)
     job(replicas=40)
     done = run("apply", "jobs", "-q", "--timeout", "12s", code=3)
     lines = [line for line in ending(done, "not done") if "exceeded quota: small" in line]
@@ -51,13 +43,13 @@ def test_full_quota_is_reported_at_the_end_in_quiet_mode_too(
 
 
 def test_event_warnings_explain_every_object_without_another_reason(
-    run, job, kubelet, control_plane, namespace
+    run, job, kubelet, ask, namespace
 ):
     job(replicas=40)
     kubelet.let("mnist-worker-*", None)
 
     def warn(name):
-        pod = control_plane.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+        pod = ask("GET", f"pods/{name}")
         about = {"kind": "Pod", "name": name, "namespace": namespace, "uid": pod["metadata"]["uid"]}
         event = {
             "metadata": {"name": f"{name}.1", "namespace": namespace},
@@ -66,7 +58,7 @@ def test_event_warnings_explain_every_object_without_another_reason(
             "reason": "FailedMount",
             "message": "the volume is not there",
         }
-        control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/events", event)
+        ask("POST", "events", event)
 
     run("apply", "jobs", "--wait", "none", code=0)
     for number in (3, 39):
@@ -77,28 +69,25 @@ def test_event_warnings_explain_every_object_without_another_reason(
     assert any("(38 Pods)" in line for line in reasons)
 
 
-def test_nothing_is_said_to_be_in_order_if_something_was_not_done(
-    applied, run, kubelet, control_plane, namespace
-):
+def test_nothing_is_said_to_be_in_order_if_something_was_not_done(applied, run, kubelet, ask):
     """A deletion that does not end is all that there is to do."""
     applied(replicas=1)
-    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     held = {"metadata": {"finalizers": ["example.com/hold"]}}
-    control_plane.ask("PATCH", path, held, MERGE)
-    control_plane.ask("DELETE", path)
+    ask("PATCH", "pods/mnist-worker-0", held)
+    ask("DELETE", "pods/mnist-worker-0")
     done = run("apply", "jobs", "--timeout", "2s", code=3)
     assert "done: nothing\nnot done:\n" in done.stdout
     assert "nothing had to be changed" not in done.stdout
-    control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
+    ask("PATCH", "pods/mnist-worker-0", {"metadata": {"finalizers": None}})
 
 
 def events(done):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def of_kubectl(control_plane, namespace):
+def of_kubectl(ask):
     theirs = {"metadata": {"name": "mnist-config"}, "data": {"a": "b"}}
-    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/configmaps", theirs)
+    ask("POST", "configmaps", theirs)
 
 
 @pytest.mark.parametrize(
@@ -175,13 +164,13 @@ def test_a_namespace_that_is_being_deleted_is_one_error(run, job, control_plane)
     assert f"Namespace {other}: it is being deleted" in done.stderr
 
 
-def test_policy_message_about_many_equal_objects_appears_once(run, job, control_plane, namespace):
+def test_policy_message_about_many_equal_objects_appears_once(run, job, ask):
     """Each object is tried, and each is refused with its own name in the same sentence."""
     limits = {
         "metadata": {"name": "small"},
         "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]},
     }
-    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/limitranges", limits)
+    ask("POST", "limitranges", limits)
     document = training_job(replicas=5)
     worker(document)["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
     job(etReplicaSpecs=document["spec"]["etReplicaSpecs"])

@@ -63,9 +63,7 @@ def test_failed_pod_is_reported_with_its_exit_code(run, job, kubelet):
     assert "Pod mnist-launcher: container main ended with exit code 137" in done.stdout
 
 
-def test_an_event_explains_what_a_pod_does_not_know_of_itself(
-    run, job, kubelet, control_plane, namespace
-):
+def test_an_event_explains_what_a_pod_does_not_know_of_itself(run, job, kubelet, ask, namespace):
     job(replicas=1)
     kubelet.let("mnist-worker-0", waiting("ContainerCreating"))
 
@@ -79,20 +77,16 @@ def test_an_event_explains_what_a_pod_does_not_know_of_itself(
             "reason": "FailedMount",
             "message": 'MountVolume.SetUp failed for volume "data": configmap "data" not found',
         }
-        control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/events", event)
+        ask("POST", "events", event)
 
     kubelet.first = report_event
     done = run("apply", "jobs", "--timeout", "5s", code=3)
     assert 'configmap "data" not found' in done.stdout
 
 
-def test_a_quota_is_waited_for_and_said(start, run, job, kubelet, control_plane, namespace):
+def test_a_quota_is_waited_for_and_said(start, run, job, kubelet, ask, small_quota):
     job(replicas=2)
-    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}
-    control_plane.ask("POST", quotas, quota)
-    # The controller that counts is not there: a quota without a count refuses everything.
-    control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "3"}, "used": {"pods": "2"}})
+    small_quota(pods=3, used=2)
     planned = run("diff", "jobs")
     assert (
         "it may have to wait: the quota small has 1 pods left, and 3 are needed" in planned.stdout
@@ -105,7 +99,7 @@ def test_a_quota_is_waited_for_and_said(start, run, job, kubelet, control_plane,
             break
     assert "exceeded quota: small" in seen[-1]
     threading.Event().wait(6)  # it is tried again every five seconds
-    control_plane.ask("DELETE", f"{quotas}/small")
+    ask("DELETE", "resourcequotas/small")
     out, err = started.communicate(timeout=60)
     assert started.returncode == 0, out + err
     held = [line for line in [*seen, *out.splitlines()] if "held" in line]
@@ -113,19 +107,16 @@ def test_a_quota_is_waited_for_and_said(start, run, job, kubelet, control_plane,
 
 
 def test_wait_none_does_not_wait_for_a_quota_and_why_names_it(
-    run, job, kubelet, objects, control_plane, namespace
+    run, job, kubelet, objects, ask, small_quota
 ):
     job(replicas=2)
-    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}
-    control_plane.ask("POST", quotas, quota)
-    control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "3"}, "used": {"pods": "2"}})
+    small_quota(pods=3, used=2)
     done = run("apply", "jobs", "--wait", "none", code=3)
     assert "exceeded quota: small" in done.stdout + done.stderr
     why = run("why", "mnist")
     assert "the quota small has 0 pods left, and 2 are needed" in why.stdout
     assert "raise the quota" in why.stdout
-    control_plane.ask("DELETE", f"{quotas}/small")
+    ask("DELETE", "resourcequotas/small")
     run("apply", "jobs", "--wait", "none", code=0)
     assert len([name for name in objects() if name.startswith("Pod/")]) == 3
 
@@ -166,16 +157,14 @@ def test_what_an_earlier_rollout_did_not_see_ready_is_waited_for_again(run, job,
     run("apply", "jobs", "--timeout", "20s", code=0)
 
 
-def test_a_pod_that_somebody_deletes_meanwhile_is_not_waited_for(
-    start, job, kubelet, control_plane, namespace
-):
+def test_a_pod_that_somebody_deletes_meanwhile_is_not_waited_for(start, job, kubelet, ask):
     job(replicas=1)
     kubelet.let("mnist-worker-0", None)
     started = start("apply", "jobs")
     for line in started.stdout:
         if "mnist-worker-0  waiting" in line:
             break
-    control_plane.ask("DELETE", f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0")
+    ask("DELETE", "pods/mnist-worker-0")
     out, _ = started.communicate(timeout=30)
     assert started.returncode == 3
     assert "Pod mnist-worker-0: it was deleted" in out
@@ -243,9 +232,7 @@ def test_a_terminal_gets_coloured_lines_that_end_in_the_list_of_what_is_not_read
     assert text.rstrip().endswith("Pod mnist-worker-0: cannot be scheduled: no gpu")
 
 
-def test_reason_of_an_earlier_pod_of_that_name_is_not_repeated(
-    run, write, kubelet, control_plane, namespace
-):
+def test_reason_of_an_earlier_pod_of_that_name_is_not_repeated(run, write, kubelet, ask, namespace):
     kubelet.let("*", None)
     write(training_job(replicas=1))
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": "mnist-worker-0"}
@@ -256,7 +243,7 @@ def test_reason_of_an_earlier_pod_of_that_name_is_not_repeated(
         "reason": "PodReplaced",
         "message": "what was wrong with the one before",
     }
-    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/events", event)
+    ask("POST", "events", event)
     done = run("apply", "jobs", "--timeout", "12", code=3)
     assert "mnist-worker-0" in done.stdout
     assert "the one before" not in done.stdout + done.stderr

@@ -4,10 +4,10 @@ import json
 import time
 
 import pytest
+import yaml
 
 from specs import training_job
 
-MERGE = "application/merge-patch+json"
 CLAIM = {
     "apiVersion": "v1",
     "kind": "PersistentVolumeClaim",
@@ -35,14 +35,11 @@ def test_a_job_goes_launcher_first_and_leaves_nothing(applied, run, kubelet, wri
     assert "nothing had to be changed" in again.stdout
 
 
-def test_pods_of_another_manager_are_matched_by_the_jobs_label(
-    applied, run, kubelet, control_plane, namespace, objects
-):
+def test_pods_of_another_manager_are_matched_by_the_jobs_label(applied, run, kubelet, ask, objects):
     applied(replicas=1)
     # As another tool applies it: in no set, and with labels of the template's.
-    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     labels = {"app.kubernetes.io/managed-by": "helm", "applyset.kubernetes.io/part-of": None}
-    control_plane.ask("PATCH", path, {"metadata": {"labels": labels}}, MERGE)
+    ask("PATCH", "pods/mnist-worker-0", {"metadata": {"labels": labels}})
     run("delete", "--job", "mnist", code=0)
     assert objects() == {}
 
@@ -56,13 +53,13 @@ def test_each_deletion_names_the_uid(applied, run, kubelet, control_plane, names
 
 
 def test_claims_and_the_secrets_of_others_are_left_and_named(
-    run, write, kubelet, control_plane, namespace, objects
+    run, write, kubelet, ask, namespace, objects
 ):
     write(training_job(replicas=1), CLAIM)
     label = {"etcompile.dev/job": "mnist", "app.kubernetes.io/managed-by": "etcompile"}
     keys = {"id_rsa": "a", "id_rsa.pub": "b"}
     theirs = {"metadata": {"name": "mnist", "labels": label}, "stringData": keys}
-    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
+    ask("POST", "secrets", theirs)
     run("apply", "jobs", code=0)
     done = run("delete", "jobs", code=0)
     assert objects().keys() == {"Secret/mnist", "PersistentVolumeClaim/data"}
@@ -70,32 +67,21 @@ def test_claims_and_the_secrets_of_others_are_left_and_named(
     assert "kept: PersistentVolumeClaim data (it belongs to no job)" in done.stderr
 
 
-def test_objects_of_a_rendered_job_are_known_by_their_labels(
-    run, job, kubelet, control_plane, namespace, objects
-):
+def test_objects_of_a_rendered_job_are_known_by_their_labels(run, job, kubelet, ask, objects):
     """Applied by another tool: there is no inventory."""
-    import yaml
-
     job(replicas=1)
     for value in yaml.safe_load_all(run("render", "jobs").stdout):
-        plural = {
-            "ServiceAccount": "serviceaccounts",
-            "ConfigMap": "configmaps",
-            "Service": "services",
-            "Pod": "pods",
-        }[value["kind"]]
-        control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/{plural}", value)
+        ask("POST", f"{value['kind'].lower()}s", value)
     run("delete", "--job", "mnist", code=0)
     assert objects() == {}
 
 
 def test_what_a_sync_tool_looks_after_is_not_deleted_behind_its_back(
-    applied, run, kubelet, control_plane, namespace, objects, writes
+    applied, run, kubelet, ask, namespace, objects, writes
 ):
     applied(replicas=1)
     tracking = {"argocd.argoproj.io/tracking-id": f"team:/Pod:{namespace}/mnist-worker-0"}
-    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
-    control_plane.ask("PATCH", path, {"metadata": {"annotations": tracking}}, MERGE)
+    ask("PATCH", "pods/mnist-worker-0", {"metadata": {"annotations": tracking}})
     before = writes()
     done = run("delete", "jobs", code=4)
     assert "Argo CD application team manages it" in done.stderr
@@ -103,17 +89,14 @@ def test_what_a_sync_tool_looks_after_is_not_deleted_behind_its_back(
     run("delete", "jobs", "--adopt", code=0)
 
 
-def test_object_with_a_finalizer_is_waited_for_by_name(
-    applied, run, kubelet, control_plane, namespace
-):
+def test_object_with_a_finalizer_is_waited_for_by_name(applied, run, kubelet, ask):
     applied(replicas=1)
-    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
     held = {"metadata": {"finalizers": ["example.com/hold"]}}
-    control_plane.ask("PATCH", path, held, MERGE)
+    ask("PATCH", "pods/mnist-worker-0", held)
     done = run("delete", "jobs", "--timeout", "3s", code=3)
     assert "kept by the finalizers example.com/hold" in done.stdout
     assert "Service mnist-worker-0" not in done.stdout.split("not done:")[0]
-    control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
+    ask("PATCH", "pods/mnist-worker-0", {"metadata": {"finalizers": None}})
     run("delete", "jobs", code=0)
 
 
@@ -152,16 +135,15 @@ def test_the_inventory_of_a_job_that_somebody_else_removed_goes_too(
 
 
 def test_object_whose_owner_a_killed_delete_has_deleted_is_deleted(
-    applied, run, kubelet, objects, control_plane, namespace
+    applied, run, kubelet, objects, ask
 ):
     applied(replicas=1)
-    maps = f"/api/v1/namespaces/{namespace}/configmaps"
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mnist-config"}
     owner["uid"] = objects()["ConfigMap/mnist-config"]["metadata"]["uid"]
     labels = {"etcompile.dev/job": "mnist"}
     metadata = {"name": "mnist-etcompile-hosts", "labels": labels, "ownerReferences": [owner]}
-    control_plane.ask("POST", f"{maps}?fieldManager=etcompile-watcher", {"metadata": metadata})
-    control_plane.ask("DELETE", f"{maps}/mnist-config")
+    ask("POST", "configmaps", {"metadata": metadata}, manager="etcompile-watcher")
+    ask("DELETE", "configmaps/mnist-config")
     done = run("delete", "jobs", code=0)
     assert "kept" not in done.stderr
     assert objects() == {}
@@ -186,14 +168,13 @@ def test_a_job_that_is_not_there_is_said_not_to_be(run, job, namespace):
     run("delete", code=2)
 
 
-def test_copies_with_the_labels_of_a_missing_job_stay(run, write, control_plane, namespace, writes):
+def test_copies_with_the_labels_of_a_missing_job_stay(run, write, ask, writes):
     write(training_job(replicas=1))
-    root = f"/api/v1/namespaces/{namespace}"
     metadata = {"name": "copy", "labels": {"etcompile.dev/job": "mnist"}}
     service = {"metadata": metadata, "spec": {"ports": [{"port": 80}]}}
-    control_plane.ask("POST", f"{root}/services?fieldManager=kubectl-expose", service)
+    ask("POST", "services", service, manager="kubectl-expose")
     data = {"metadata": metadata, "data": {"a": "1"}}
-    control_plane.ask("POST", f"{root}/configmaps?fieldManager=kubectl-create", data)
+    ask("POST", "configmaps", data)
     for options in (("jobs",), ("--job", "mnist")):
         done = run("delete", *options, code=0)
         for maker in ("kubectl-expose", "kubectl-create"):
@@ -202,21 +183,20 @@ def test_copies_with_the_labels_of_a_missing_job_stay(run, write, control_plane,
 
 
 def test_a_watcher_brings_nothing_back_of_a_job_that_is_being_deleted(
-    applied, start, kubelet, control_plane, namespace, objects
+    applied, start, kubelet, control_plane, namespace, objects, ask
 ):
     """One Pod takes long to go; the watcher must not replace the others meanwhile."""
     applied(replicas=3)
     watcher = start("watch", "-n", namespace, "--listen", "")
     assert any("watching" in line for line in watcher.stderr)
-    pods = f"/api/v1/namespaces/{namespace}/pods"
     hold = {"metadata": {"finalizers": ["example.com/slow"]}}
-    control_plane.ask("PATCH", f"{pods}/mnist-worker-2", hold, MERGE)
+    ask("PATCH", "pods/mnist-worker-2", hold)
     before = len(control_plane.writes(namespace))
     deleting = start("delete", "--job", "mnist")
     time.sleep(8)
     assert objects().keys() & {"Pod/mnist-launcher", "Pod/mnist-worker-0"} == set()
     release = {"metadata": {"finalizers": None}}
-    control_plane.ask("PATCH", f"{pods}/mnist-worker-2", release, MERGE)
+    ask("PATCH", "pods/mnist-worker-2", release)
     out, err = deleting.communicate(timeout=60)
     assert deleting.returncode == 0, out + err
     time.sleep(3)

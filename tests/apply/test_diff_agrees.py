@@ -11,24 +11,16 @@ from apply.policies import deny, mutate
 from etcompile.plan.applysets import PART_OF
 from specs import kubeflow_job
 
-PLURALS = {
-    "ServiceAccount": "serviceaccounts",
-    "ConfigMap": "configmaps",
-    "Service": "services",
-    "Pod": "pods",
-}
-
 
 @pytest.mark.parametrize("owner", ["kubectl", "another ApplySet"])
 def test_equal_objects_of_another_owner_are_a_conflict_in_both(
-    run, job, kubelet, control_plane, namespace, objects, owner
+    run, job, kubelet, ask, objects, owner
 ):
     job(replicas=1)
     for value in yaml.safe_load_all(run("render", "jobs").stdout):
         if owner != "kubectl":
             value["metadata"]["labels"][PART_OF] = "applyset-theirs-v1"
-        path = f"/api/v1/namespaces/{namespace}/{PLURALS[value['kind']]}?fieldManager=kubectl"
-        control_plane.ask("POST", path, value)
+        ask("POST", f"{value['kind'].lower()}s", value, manager="kubectl")
     before = objects().keys()
     seen = run("diff", "jobs", "--plan", "plan.json", code=1)
     assert "--adopt takes it over" in seen.stdout

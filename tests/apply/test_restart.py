@@ -10,7 +10,6 @@ from apply.kubelet import ended, ready
 from specs import elastic_job, kubeflow_job
 from world import mpi_job
 
-MERGE = "application/merge-patch+json"
 PODS = {"mnist-launcher", "mnist-worker-0", "mnist-worker-1"}
 
 
@@ -30,20 +29,19 @@ def applied(run, job, kubelet, objects):
 
 
 @pytest.fixture
-def mark(control_plane, namespace, objects):
+def mark(ask, objects):
     """Writes the watcher's two ConfigMaps, as it does when a run has ended."""
 
     def write(manager="etcompile-watcher", **more):
         run = objects()["Pod/mnist-launcher"]["metadata"]["annotations"]["etcompile.dev/spec-hash"]
-        root = f"/api/v1/namespaces/{namespace}/configmaps?fieldManager={manager}"
         record = {"metadata": {"name": "mnist-etcompile-status"}, "data": {"done": run, **more}}
-        control_plane.ask("POST", root, record)
+        ask("POST", "configmaps", record, manager=manager)
         hosts = {
             "metadata": {"name": "mnist-etcompile-hosts"},
             "data": {"hostfile": "mnist-worker-1:1\n"},
         }
         if manager == "etcompile-watcher":
-            control_plane.ask("POST", root, hosts)
+            ask("POST", "configmaps", hosts, manager=manager)
 
     return write
 
@@ -117,15 +115,12 @@ def test_every_kind_can_be_restarted(run, write, kubelet, objects, namespace, do
     assert "no differences" in run("diff", "jobs").stdout
 
 
-def test_missing_objects_are_created_and_undeclared_ones_stay(
-    run, applied, control_plane, namespace, objects
-):
-    root = f"/api/v1/namespaces/{namespace}/pods"
-    control_plane.ask("DELETE", f"{root}/mnist-worker-1")
+def test_missing_objects_are_created_and_undeclared_ones_stay(run, applied, ask, objects):
+    ask("DELETE", "pods/mnist-worker-1")
     labels = objects()["Pod/mnist-worker-0"]["metadata"]["labels"]
     spec = {"containers": [{"name": "debug", "image": "busybox:1"}]}
     theirs = {"metadata": {"name": "my-debugger", "labels": labels}, "spec": spec}
-    control_plane.ask("POST", f"{root}?fieldManager=kubectl-debug", theirs)
+    ask("POST", "pods", theirs, manager="kubectl-debug")
     before = uids(objects)
     run("restart", "mnist", code=0)
     now = uids(objects)
@@ -141,11 +136,8 @@ def test_missing_objects_are_created_and_undeclared_ones_stay(
         ({"annotations": {"etcompile.dev/prune": "disabled"}}, "etcompile.dev/prune"),
     ],
 )
-def test_a_pod_that_must_not_be_deleted_refuses_it(
-    run, applied, control_plane, namespace, writes, metadata, words
-):
-    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
-    control_plane.ask("PATCH", path, {"metadata": metadata}, MERGE)
+def test_a_pod_that_must_not_be_deleted_refuses_it(run, applied, ask, writes, metadata, words):
+    ask("PATCH", "pods/mnist-worker-0", {"metadata": metadata})
     before = writes()
     done = run("restart", "mnist", code=4)
     assert words in done.stderr
@@ -191,17 +183,14 @@ def test_one_that_is_killed_is_finished_by_the_next(run, start, applied, objects
     assert "no differences" in run("diff", "jobs").stdout
 
 
-def test_one_that_cannot_delete_creates_nothing(
-    run, applied, control_plane, namespace, objects, kubelet
-):
-    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+def test_one_that_cannot_delete_creates_nothing(run, applied, ask, objects, kubelet):
     held = {"metadata": {"finalizers": ["example.com/hold"]}}
-    control_plane.ask("PATCH", path, held, MERGE)
+    ask("PATCH", "pods/mnist-worker-0", held)
     done = run("restart", "mnist", "--timeout", "4s", code=3)
     assert "kept by the finalizers example.com/hold" in done.stdout
     assert "create Pod" in done.stdout.split("not done:")[1]
     assert uids(objects).keys() == {"mnist-worker-0"}
-    control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
+    ask("PATCH", "pods/mnist-worker-0", {"metadata": {"finalizers": None}})
     run("restart", "mnist", code=0)
     assert uids(objects).keys() == PODS
 
@@ -214,19 +203,10 @@ def test_events_belong_to_one_rollout(run, applied):
     assert (reported[-1]["event"], reported[-1]["exit"], reported[-1]["done"]) == ("end", 0, 6)
 
 
-def test_a_job_that_another_tool_applied_needs_leave(
-    run, job, kubelet, control_plane, namespace, objects
-):
+def test_a_job_that_another_tool_applied_needs_leave(run, job, kubelet, ask, objects):
     job(replicas=1)
-    plurals = {
-        "ServiceAccount": "serviceaccounts",
-        "ConfigMap": "configmaps",
-        "Service": "services",
-        "Pod": "pods",
-    }
     for value in yaml.safe_load_all(run("render", "jobs").stdout):
-        path = f"/api/v1/namespaces/{namespace}/{plurals[value['kind']]}"
-        control_plane.ask("POST", path, value)
+        ask("POST", f"{value['kind'].lower()}s", value)
     before = uids(objects)
     run("restart", "mnist", code=0)
     assert uids(objects).keys() == before.keys()

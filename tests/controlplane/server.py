@@ -158,11 +158,14 @@ class ControlPlane:
 
     # ---- what tests do behind etcompile's back -------------------------------------------------
 
-    def ask(
-        self, method: str, path: str, body: Any = None, content: str = "application/json"
-    ) -> Any:
-        """A request of the administrator, by other code than what is tested."""
+    def ask(self, method: str, path: str, body: Any = None, content: str | None = None) -> Any:
+        """A request of the administrator, by other code than what is tested.
+
+        Args:
+            content: The type of the body; if None, a merge patch or an object.
+        """
         url, data = self.server + path, None if body is None else json.dumps(body).encode()
+        content = content or f"application/{'merge-patch+' if method == 'PATCH' else ''}json"
         headers = {"Authorization": f"Bearer {ADMIN_TOKEN}", "Content-Type": content}
         try:
             answer = self._http.request(method, url, body=data, headers=headers)
@@ -175,9 +178,7 @@ class ControlPlane:
 
     def set_status(self, path: str, status: dict[str, Any]) -> Any:
         """Writes the status of an object, as a kubelet would: `set_status(pod_path, {...})`."""
-        return self.ask(
-            "PATCH", f"{path}/status", {"status": status}, "application/merge-patch+json"
-        )
+        return self.ask("PATCH", f"{path}/status", {"status": status})
 
     def audit(self, namespace: str = "") -> list[dict[str, Any]]:
         """All requests to a namespace so far; all that there were if it is empty.
