@@ -34,6 +34,16 @@ _TEXTS_OF = {
 """Fields that hold one in this kind."""
 
 
+def labels_of(value: Object) -> Mapping[str, Any]:
+    labels: Mapping[str, Any] = value["metadata"].get("labels") or {}
+    return labels
+
+
+def annotations_of(value: Object) -> Mapping[str, Any]:
+    annotations: Mapping[str, Any] = value["metadata"].get("annotations") or {}
+    return annotations
+
+
 def status_of(value: Object) -> Object:
     status: Object = value.get("status") or {}
     return status

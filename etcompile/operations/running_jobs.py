@@ -15,7 +15,7 @@ from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import codes
 from etcompile.k8s import pods
-from etcompile.k8s.objects import LiveObject, Object, is_going
+from etcompile.k8s.objects import LiveObject, Object, annotations_of, is_going, labels_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import (
     INDEX_LABEL,
@@ -193,7 +193,7 @@ def request_checkpoint(cluster: Cluster, job: str, *, concurrency: int = 16) -> 
         advice = f"see etcompile status {job}"
         raise refused(problem="none of its commands is running", advice=advice)
     now = cluster.now()
-    notes = ((pod["metadata"].get("annotations") or {}).get(NOTICE) for pod in running)
+    notes = (annotations_of(pod).get(NOTICE) for pod in running)
     last = max((read_notice(note or "") for note in notes), key=lambda other: other.at)
     if now < last.at + SAME:
         # Pods that go are part of the same disturbance, and one checkpoint is enough.
@@ -235,7 +235,7 @@ def _supervised(
         if value["kind"] != "Pod" or is_going(value) or pods.has_ended(value):
             continue
         volumes = (value.get("spec") or {}).get("volumes") or ()
-        role = (value["metadata"].get("labels") or {}).get(ROLE_LABEL) or ""
+        role = labels_of(value).get(ROLE_LABEL) or ""
         if role in mains and any(volume["name"] == RUN_STATE for volume in volumes):
             ready = (container for container in pods.containers(value) if container.get("ready"))
             runs = any(container.get("name") == mains[role] for container in ready)

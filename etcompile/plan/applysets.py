@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, annotations_of, labels_of
 from etcompile.plan.step import JobSet, ObjectRef, Reason, Remedy, Step
 
 INVENTORY_ID = "applyset.kubernetes.io/id"
@@ -49,7 +49,7 @@ def applyset_id(parent: ObjectRef) -> str:
 
 
 def is_parent(live: Object, ref: ObjectRef) -> bool:
-    labels = live["metadata"].get("labels") or {}
+    labels = labels_of(live)
     return bool(labels.get(INVENTORY_ID) == applyset_id(ref))
 
 
@@ -110,7 +110,7 @@ def orphan_job(live: Object, declared: Collection[tuple[str, str]]) -> tuple[str
 def orphans(parents: Iterable[Object]) -> dict[tuple[str, str], str]:
     jobs = {}
     for value in parents:
-        annotations = value["metadata"].get("annotations") or {}
+        annotations = annotations_of(value)
         if ORPHANED in annotations and (job := orphan_job(value, ())):
             jobs[job] = str(annotations.get(SOURCE) or "")
     return jobs

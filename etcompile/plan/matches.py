@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from etcompile.k8s import pods
 from etcompile.k8s.listkeys import ABSENT
 from etcompile.k8s.managedfields import Ownership, last_written, ownership
-from etcompile.k8s.objects import Object, is_going, what_keeps
+from etcompile.k8s.objects import Object, is_going, labels_of, what_keeps
 from etcompile.model.protocol import MANAGER, is_config
 from etcompile.plan import owners
 from etcompile.plan.applysets import INVENTORY_ID, PART_OF
@@ -97,7 +97,7 @@ class Matches:
         if job and (other := owners.other_job(config, live)):
             self.other_jobs[job] = other
         if key not in self.desired:
-            if INVENTORY_ID not in (live["metadata"].get("labels") or {}):
+            if INVENTORY_ID not in labels_of(live):
                 self.undeclared[key] = live
             return
         ref, desired, group = self.desired[key]

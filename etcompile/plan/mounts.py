@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
-from etcompile.k8s.objects import Object
-from etcompile.k8s.path import mapping_at
+from etcompile.k8s.objects import Object, labels_of
 from etcompile.k8s.pods import has_ended
 from etcompile.k8s.references import references
 from etcompile.model.protocol import JOB_LABEL
@@ -71,7 +70,7 @@ def held(
                 name = pod["metadata"]["name"]
                 key = ("", "Pod", where, name)
                 is_ours = key in going or jobs.get(key, "") == step.job
-                labels = mapping_at(pod, ("metadata", "labels"))
+                labels = labels_of(pod)
                 is_ours = is_ours or (labels.get(JOB_LABEL) == job != "")
                 is_scheduled = is_replaced and pod["spec"].get("nodeName")
                 if is_scheduled or not (is_ours or (ref.kind != _CLAIM and has_ended(pod))):

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from etcompile.k8s.bookkeeping import ARGO_ID, ARGO_LABELS, MARKS
 from etcompile.k8s.managedfields import Ownership, ownership
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, annotations_of, labels_of
 from etcompile.k8s.path import mapping_at
 from etcompile.model.keypair import has_key_pair, key_pair_of
 from etcompile.model.protocol import JOB_LABEL, MANAGER, SPEC_HASH, STORED_JOB, config_names
@@ -57,8 +57,8 @@ _PARTS = ("data", "binaryData")
 
 def tracker(live: Object) -> str | None:
     """Return the tool that manages an object: `Argo CD application team`; None if none does."""
-    labels = mapping_at(live, ("metadata", "labels"))
-    annotations = mapping_at(live, ("metadata", "annotations"))
+    labels = labels_of(live)
+    annotations = annotations_of(live)
     application, _, of = str(annotations.get(ARGO_ID, "")).partition(":")
     metadata, group = live["metadata"], live["apiVersion"].rpartition("/")[0]
     this = f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
@@ -94,7 +94,7 @@ def owner(live: Object, *, controller: bool = False) -> str | None:
 
 
 def inventory(live: Object) -> str | None:
-    applyset: str | None = mapping_at(live, ("metadata", "labels")).get(PART_OF)
+    applyset: str | None = labels_of(live).get(PART_OF)
     return applyset
 
 
@@ -145,7 +145,7 @@ def holder(live: Object, owned: Ownership, inventories: Collection[str]) -> str 
     ours = owned.ours is not None or (member in inventories and stranger(live) is None)
     if not owned.known:
         # By a label of our own: `app.kubernetes.io/managed-by` may be somebody else's.
-        ours = ours or JOB_LABEL in (live["metadata"].get("labels") or {})
+        ours = ours or JOB_LABEL in labels_of(live)
     return None if ours else f"{makers(live)} made it"
 
 
@@ -161,7 +161,7 @@ def other_job(desired: Object, live: Object) -> str | None:
 
 
 def names_of_config(desired: Object) -> tuple[str, ...]:
-    job = mapping_at(desired, ("metadata", "labels")).get(JOB_LABEL)
+    job = labels_of(desired).get(JOB_LABEL)
     return config_names(job) if job and _job_kind(desired) else ()
 
 
@@ -184,8 +184,7 @@ def missing_keys(desired: Object, live: Object) -> list[str]:
 
 def prevents_destruction(*versions: Object) -> bool:
     return any(
-        str((version["metadata"].get("annotations") or {}).get(PREVENT_DESTROY)).lower() == "true"
-        for version in versions
+        str(annotations_of(version).get(PREVENT_DESTROY)).lower() == "true" for version in versions
     )
 
 
@@ -206,7 +205,7 @@ def lost_with(live: Object, desired: Object) -> str | None:
 
 
 def spared(step: Step, live: Object) -> Step:
-    if annotations := _NOT_PRUNED.items() & mapping_at(live, ("metadata", "annotations")).items():
+    if annotations := _NOT_PRUNED.items() & annotations_of(live).items():
         return unmanaged(step, f"it has the annotation {': '.join(min(annotations))}")
     if live["kind"] == "PersistentVolumeClaim":
         return unmanaged(step, "it holds data")

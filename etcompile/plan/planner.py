@@ -13,8 +13,8 @@ from msgspec import Struct, structs
 
 from etcompile.k8s.listkeys import ABSENT
 from etcompile.k8s.managedfields import last_written
-from etcompile.k8s.objects import Object, is_going
-from etcompile.k8s.path import keyed, mapping_at, overlap
+from etcompile.k8s.objects import Object, is_going, labels_of
+from etcompile.k8s.path import keyed, overlap
 from etcompile.model.protocol import JOB_LABEL, ROLE_LABEL
 from etcompile.model.run_record import RunRecord
 from etcompile.plan import owners
@@ -158,7 +158,7 @@ def decided(
         labelled = f"{where}/{name}" if where and name else name
         job = titles.get(owners.inventory(value) or "") or labelled or None
         since = 0.0
-        role = mapping_at(value, ("metadata", "labels")).get(ROLE_LABEL)
+        role = labels_of(value).get(ROLE_LABEL)
         if role in runs.get((job, owners.run_of(value)), ()):
             # Since when no host list names it: that of the files, or the one that a watcher keeps.
             since = matching.listed.get(job, 0.0)

@@ -12,8 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from msgspec import Struct, structs
 
-from etcompile.k8s.objects import FOREMOST_KINDS, Object, timestamp, wave
-from etcompile.k8s.path import mapping_at
+from etcompile.k8s.objects import FOREMOST_KINDS, Object, labels_of, timestamp, wave
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import NATIVE_GROUPS
 from etcompile.plan.needs import graph
@@ -137,7 +136,7 @@ class _Training:
         self.leaders: list[str] = []
         self.followers: list[str] = []
         for run in self.runs:
-            labels = mapping_at(run.value, ("metadata", "labels"))
+            labels = labels_of(run.value)
             if run.step.action == "create" and not NATIVE_GROUPS.isdisjoint(run.value["spec"]):
                 is_worker = labels.get(ROLE_LABEL) == "worker"
                 (self.followers if is_worker else self.leaders).append(run.step.id)
@@ -187,8 +186,7 @@ class _Training:
         launchers = [
             draft.step.id
             for draft in self.gone
-            if draft.step.ref.kind == "Job"
-            or (draft.value["metadata"].get("labels") or {}).get(ROLE_LABEL) == "launcher"
+            if draft.step.ref.kind == "Job" or labels_of(draft.value).get(ROLE_LABEL) == "launcher"
         ]
         for pod in self.gone:
             lists = tuple(

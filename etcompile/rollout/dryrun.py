@@ -27,7 +27,7 @@ from msgspec import structs
 
 from etcompile.k8s.defaults import same
 from etcompile.k8s.listkeys import changed_at, value_at
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, labels_of
 from etcompile.k8s.path import KeyedPath, overlap
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
@@ -147,7 +147,7 @@ class DryRun:
         if difference.ref.kind in _ITSELF:
             return None
         changes = ((at.path, repr(at.before), repr(at.after)) for at in difference.places)
-        labels = difference.desired["metadata"].get("labels") or {}
+        labels = labels_of(difference.desired)
         question = likeness(difference.ref, difference.job, labels), tuple(changes)
         with self._lock:
             known = self._new.get(question)
@@ -173,7 +173,7 @@ def _under_another_name(value: Object) -> dict[str, Any]:
 
 
 def _member(desired: Object, difference: Difference) -> Object:
-    labels = difference.live["metadata"].get("labels") or {}
+    labels = labels_of(difference.live)
     if not (label := difference.inventory or labels.get(PART_OF)):
         return desired
     metadata = desired["metadata"]

@@ -27,7 +27,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from etcompile._version import __version__
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, annotations_of
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.session import steady
@@ -432,7 +432,7 @@ class Inventories:
         if not is_parent(live, ref):
             words = f"it has the name of the ApplySet parent, but not the label {INVENTORY_ID}"
             return Refusal(ref, "conflict", (words,), hint="rename it, or the job")
-        tooling = (live["metadata"].get("annotations") or {}).get(TOOLING, "")
+        tooling = annotations_of(live).get(TOOLING, "")
         tool = str(tooling).rpartition("/")[0] or str(tooling)
         if tool not in ("", _TOOL) and not self._adopt:
             words = f"the ApplySet belongs to {tooling}"
@@ -448,5 +448,5 @@ def _places(members: Collection[ObjectRef]) -> tuple[set[str], set[str]]:
 
 
 def _named(live: Object | None) -> tuple[set[str], set[str]]:
-    annotations = (live["metadata"].get("annotations") or {}) if live else {}
+    annotations = annotations_of(live) if live else {}
     return {*listed(annotations.get(KINDS))}, {*listed(annotations.get(NAMESPACES))}

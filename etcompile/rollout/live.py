@@ -12,7 +12,7 @@ from contextlib import nullcontext
 
 from msgspec import Struct
 
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, annotations_of
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError, if_allowed
 from etcompile.kubeapi.resources import Resource
@@ -233,7 +233,7 @@ def undeclared_jobs(
             if (job := orphan_job(parent, declared)) is None:
                 continue
             # This apply covers it, and not one with another default namespace.
-            home = (parent["metadata"].get("annotations") or {}).get(DEFAULT_NAMESPACE)
+            home = annotations_of(parent).get(DEFAULT_NAMESPACE)
             if job[0] in namespaces or home not in (None, job[0]):
                 jobs[job] = parent
         if namespace is None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Collection
 from functools import partial
 
-from etcompile.k8s.objects import LiveObject, is_going
+from etcompile.k8s.objects import LiveObject, is_going, labels_of
 from etcompile.k8s.pods import containers, restarts
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.kubeapi.controller.informer import Informer
@@ -59,7 +59,7 @@ class Watches:
         """
         if labels is None:
             live = live_object(self._cluster, ref, metadata_only=True)
-            labels = (live["metadata"].get("labels") or {}) if live else OURS
+            labels = labels_of(live) if live else OURS
         place = place_of(ref, self._cluster.namespace)
         if JOB_LABEL not in labels and place not in self._bare:
             # All objects of the place, whatever labels they have.

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.k8s.objects import Object, is_going
+from etcompile.k8s.objects import Object, is_going, labels_of
 from etcompile.k8s.path import overlap
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
@@ -90,7 +90,7 @@ class Writer:
                 break  # the write says why
             time.sleep(_POLL)
         try:
-            role = likeness(step.ref, step.job, body["metadata"].get("labels") or {})
+            role = likeness(step.ref, step.job, labels_of(body))
             # A plain create would leave the fields to our manager as an Update, and the next apply,
             # which is another owner to the API server, could not take any of them away.
             live = self._cluster.server_side_apply(
