@@ -99,8 +99,8 @@ class Resources:
             preferred = (answer.get("preferredVersion") or {}).get("groupVersion")
             versions = [version["groupVersion"] for version in answer.get("versions") or ()]
             versions.sort(key=lambda version: version != preferred)
-        found = (self.find(version, kind) for version in versions)
-        return next(filter(None, found), None)
+        resources = (self.find(version, kind) for version in versions)
+        return next(filter(None, resources), None)
 
     def _answer(self, version: str) -> Any:
         if not _VERSION.fullmatch(version):
