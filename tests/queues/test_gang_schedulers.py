@@ -81,7 +81,7 @@ def test_what_a_running_gang_loses_is_scheduled_again(start: Start, kind: str) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_preempted_worker_comes_back_when_there_is_room(start: Start, kind: str) -> None:
+def test_a_preempted_worker_comes_back_when_a_node_is_free(start: Start, kind: str) -> None:
     job = start(asking(fixed(3)[kind], cpus=3))
     job.wait_until_supervised()
     victim = next(pod for pod in job.running() if roles([pod]) <= {"worker", "node"})
