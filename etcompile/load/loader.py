@@ -260,13 +260,13 @@ def parse(
 
 
 def from_values(values: Iterable[Mapping[str, Any]], *, file: str = "<python>") -> Loaded:
-    nodes: list[_Node] = []
+    roots: list[Document] = []
     problems: list[Diagnostic] = []
     for value in values:
         copied, problem = json_value(value, file, _DEFAULT)
         problems += [problem] if problem else []
-        nodes.append(_Node(copied, None))
-    documents, more = _documents(nodes, file, file, _DEFAULT)
+        roots.append(Document(file, file, 0, copied))
+    documents, more = _documents(roots, _DEFAULT)
     return Loaded(tuple(documents), (*problems, *more))
 
 
@@ -381,15 +381,15 @@ def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Load
     if (problem := control_character(text)) is not None:
         return Loaded((), (problem,))
     reading = read(text, limits)
-    nodes = [
-        _Node(document.value, Origin(text, document.start, document.end))
-        for document in reading.documents
-        if document.sound
-    ]
-    documents, more = _documents(nodes, text.file, relative, limits)
     comments = () if reading.is_json else ignore_comments(text)
-    if comments:
-        documents = [structs.replace(document, comments=comments) for document in documents]
+    roots = (
+        Document(
+            file, relative, 0, each.value, Origin(text, each.start, each.end), (), None, comments
+        )
+        for each in reading.documents
+        if each.sound
+    )
+    documents, more = _documents(roots, limits)
     # Both brackets of a template are invalid keys; report the problem once.
     problems = tuple(dict.fromkeys(sorted((*reading.problems, *more), key=line_and_column)))
     if problems:
@@ -402,67 +402,55 @@ def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Load
     return Loaded(tuple(documents), problems, comments)
 
 
-class _Node(Struct, frozen=True):
-    """A JSON value that may be an object; None is an empty document."""
-
-    value: Any
-    origin: Origin | None
-    path: ValuePath = ()
-
-
 def _documents(
-    nodes: Iterable[_Node], file: str, relative: str, limits: Limits
+    roots: Iterable[Document], limits: Limits
 ) -> tuple[list[Document], list[Diagnostic]]:
+    """Return the objects in the documents of a text, numbered, and the problems of the others."""
     documents: list[Document] = []
     problems: list[Diagnostic] = []
-    for node in nodes:
-        for item in _objects(node, file):
+    for root in roots:
+        for item in _objects(root):
             if isinstance(item, Diagnostic):
                 problems.append(item)
             elif len(documents) == limits.documents:
-                place = _locate(item, file, ())
-                problems.append(diagnose(codes.TOO_MANY_DOCUMENTS, place, limit=limits.documents))
+                facts = {"limit": limits.documents}
+                problems.append(diagnose(codes.TOO_MANY_DOCUMENTS, item.locate(()), **facts))
                 return [], problems
             else:
                 number = len(documents)
-                documents.append(
-                    Document(file, relative, number, item.value, item.origin, item.path)
-                )
+                documents.append(structs.replace(item, index=number) if number else item)
     return documents, problems
 
 
-def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
-    value = node.value
+def _objects(document: Document) -> Iterator[Document | Diagnostic]:
+    """Yield the object that a document is, or the items of a list; nothing if it is empty."""
+    value: Any = document.data
     if value is None:
         return
     if not isinstance(value, dict):
         shape = {str: "text", bool: "a boolean", int: "a number", float: "a number"}
-        shown = shape.get(type(value), "a list")
-        place = _locate(node, file, ())
-        yield diagnose(codes.NOT_AN_OBJECT, place, found=shown, advice=_left_out(file))
+        facts = {"found": shape.get(type(value), "a list"), "advice": _left_out(document.file)}
+        yield diagnose(codes.NOT_AN_OBJECT, document.locate(()), **facts)
         return
     kind, version = value.get("kind"), value.get("apiVersion")
     if isinstance(kind, str) and (kind == "List" or (kind.endswith("List") and "items" in value)):
-        yield from _items(node, file)
+        yield from _items(document)
     elif kind in _KUSTOMIZE_KINDS and str(version).startswith(_KUSTOMIZE_GROUP):
-        place = _locate(node, file, ("kind",))
-        yield diagnose(_KUSTOMIZATION, place, what="a kustomization")
+        yield diagnose(_KUSTOMIZATION, document.locate(("kind",)), what="a kustomization")
     elif kind in _FUNCTION_KINDS and str(version).startswith(_FUNCTION_GROUP):
-        place = _locate(node, file, ("kind",))
-        yield diagnose(_KUSTOMIZATION, place, what=f"an {kind}")
-    elif kind is None and version is None and Path(file).name in _KUSTOMIZE_FILES:
+        yield diagnose(_KUSTOMIZATION, document.locate(("kind",)), what=f"an {kind}")
+    elif kind is None and version is None and Path(document.file).name in _KUSTOMIZE_FILES:
         # kustomize fills in apiVersion and kind itself.
-        place = _locate(node, file, ())
-        yield diagnose(_KUSTOMIZATION, place, what="a kustomization")
+        yield diagnose(_KUSTOMIZATION, document.locate(()), what="a kustomization")
     else:
         names = {name: value.get(name) for name in ("apiVersion", "kind")}
         lacking = [name for name, text in names.items() if not (isinstance(text, str) and text)]
         fields = (f"{each} that is text" if names[each] is not None else each for each in lacking)
         if not lacking:
-            yield node
+            yield document
         else:
-            facts = {"field": " and no ".join(fields), "advice": _left_out(file)}
-            yield diagnose(codes.NO_KIND, _locate(node, file, (lacking[0],)), **facts)
+            facts = {"field": " and no ".join(fields), "advice": _left_out(document.file)}
+            yield diagnose(codes.NO_KIND, document.locate((lacking[0],)), **facts)
 
 
 def _left_out(file: str) -> str:
@@ -477,24 +465,19 @@ def _left_out(file: str) -> str:
     return f"{add}; if the file is no Kubernetes object, write {exclude} into etcompile.toml"
 
 
-def _items(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
-    listed = node.value
-    items = listed.get("items")
+def _items(document: Document) -> Iterator[Document | Diagnostic]:
+    items = document.data.get("items")
     if not isinstance(items, list):
-        yield diagnose(codes.LIST_ITEMS, _locate(node, file, ("items",)))
+        yield diagnose(codes.LIST_ITEMS, document.locate(("items",)))
         return
-    kind = listed["kind"].removesuffix("List")
+    kind = document.data["kind"].removesuffix("List")
     for index, item in enumerate(items):
         path: ValuePath = ("items", index)
         if not isinstance(item, dict):
-            yield diagnose(codes.LIST_ITEMS, _locate(node, file, path))
+            yield diagnose(codes.LIST_ITEMS, document.locate(path))
             continue
         # The items of a typed list, such as PodList, need no kind.
         typed = item
         if kind and "kind" not in item and "apiVersion" not in item:
-            typed = {"apiVersion": listed.get("apiVersion"), "kind": kind, **item}
-        yield from _objects(_Node(typed, node.origin, node.path + path), file)
-
-
-def _locate(node: _Node, file: str, path: ValuePath) -> Location:
-    return node.origin.locate(node.path + path) if node.origin else Location(file)
+            typed = {"apiVersion": document.data.get("apiVersion"), "kind": kind, **item}
+        yield from _objects(structs.replace(document, data=typed, path=document.path + path))
