@@ -88,10 +88,16 @@ def read(text: Text, limits: Limits) -> Reading:
         return Reading(documents, is_json=True)
     reading = Reading()
     try:
-        _read_into(reading, text, limits, note_keys=False)
-    except _DuplicateKeyError:
-        reading = Reading()
-        _read_into(reading, text, limits, note_keys=True)
+        _read_events(reading, text, limits)
+    except _StopError as error:
+        reading.broken = True
+        place = text.location(error.start, error.end)
+        reading.problems.append(diagnose(error.code, place, **error.facts))
+    except (YAMLError, UnicodeError) as error:
+        from etcompile.load import syntax  # noqa: PLC0415 - most texts are sound
+
+        reading.broken = True
+        reading.problems.append(syntax.syntax_problem(text, error, limits))
     if reading.broken and documents is not None:
         # The text is neither JSON nor YAML: report the error that is further down.
         place, by_yaml = text.location(documents.pos), reading.problems[-1]
@@ -170,25 +176,7 @@ class _StopError(Exception):
         self.code, self.facts = code, facts
 
 
-class _DuplicateKeyError(Exception):
-    """The text has duplicate keys: read it again and record where keys are."""
-
-
-def _read_into(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
-    try:
-        _read_events(reading, text, limits, note_keys=note_keys)
-        return
-    except _StopError as error:
-        problem = diagnose(error.code, text.location(error.start, error.end), **error.facts)
-    except (YAMLError, UnicodeError) as error:
-        from etcompile.load import syntax  # noqa: PLC0415 - most texts are sound
-
-        problem = syntax.syntax_problem(text, error, limits)
-    reading.broken = True
-    reading.problems.append(problem)
-
-
-def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
+def _read_events(reading: Reading, text: Text, limits: Limits) -> None:
     """Read all events; most of the time of loading is spent here.
 
     The function is long because a call per event would cost as much as the event. `target` is the
@@ -200,7 +188,7 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
     target: Any = root
     key: Any = _ITEM
     merges: list[tuple[int, list[dict[str, Any]]]] | None = None
-    keys: dict[str, int] | None = None
+    keys: dict[str, Any] = {}  # the mark of each key of the mapping that is being filled
     stack: list[tuple[Any, ...]] = []
     anchors: dict[str, tuple[Any, int, int] | None] = {}
     lengths: dict[str, tuple[Any, int]] = {}
@@ -227,8 +215,8 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
                     continue
                 if key in target:
                     reading.problems.append(_duplicate(text, event, key, keys))
-                elif keys is not None:
-                    keys[key] = event.start_mark.index
+                else:
+                    keys[key] = event.start_mark
                 continue
             size += 1
             if special:
@@ -256,7 +244,7 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
             height = 0
             merges = None
             target, key = ({}, _KEY) if mapping else ([], _ITEM)
-            keys = {} if note_keys and mapping else None
+            keys = {}
             continue
         elif kind is MappingEndEvent or kind is SequenceEndEvent:
             value = merged_in(target, merges) if merges else target
@@ -287,7 +275,7 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
             if documents > limits.documents:
                 raise _StopError(event, codes.TOO_MANY_DOCUMENTS, limit=limits.documents)
             root = []
-            target, key, merges, keys, anchors = root, _ITEM, None, None, {}
+            target, key, merges, keys, anchors = root, _ITEM, None, {}, {}
             size = height = 0
             start, refused_before = event.start_mark.index, refused
             continue
@@ -327,8 +315,8 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
                 continue
             if key in target:
                 reading.problems.append(_duplicate(text, opening, key, keys))
-            elif keys is not None:
-                keys[key] = opening.start_mark.index
+            else:
+                keys[key] = opening.start_mark
         else:
             key = _KEY
 
@@ -380,8 +368,6 @@ def _template(text: Text, event: Any) -> Diagnostic | None:
     return diagnose(codes.UNSUPPORTED_YAML, text.location(start, end), what=what, advice=PLAIN)
 
 
-def _duplicate(text: Text, event: Any, key: str, keys: dict[str, int] | None) -> Diagnostic:
-    if keys is None:
-        raise _DuplicateKeyError
+def _duplicate(text: Text, event: Any, key: str, keys: dict[str, Any]) -> Diagnostic:
     place = text.location(*span(event))
-    return diagnose(codes.DUPLICATE_KEY, place, key=key, first=text.line(keys[key]))
+    return diagnose(codes.DUPLICATE_KEY, place, key=key, first=text.line(keys[key].index))
