@@ -1,12 +1,14 @@
-"""`etcompile` run in this process: for tests that look at what a command does and says.
+"""Commands that tests run.
 
-A process of its own takes a third of a second to start. What only a process shows, such as its
-environment, its signals and its pipes, is tested with one, in tests/cli.
+`etcompile` runs in this process, because one of its own takes a third of a second to start. What
+only a process shows, such as its environment, its signals and its pipes, is tested `at_a_shell`.
 """
 
 import contextlib
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner
 
@@ -32,3 +34,17 @@ def etcompile(
     if code is not None:
         assert done.exit_code == code, (arguments, done.output)
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+def at_a_shell(*words: object, **how: Any) -> "subprocess.CompletedProcess[str]":
+    """What a command comes to in a process of its own; `how` is as for `subprocess.run`."""
+    command = [sys.executable, "-m", "etcompile", *map(str, words)]
+    how = {"capture_output": True, "timeout": 60, "encoding": "utf-8", **how}
+    return subprocess.run(command, check=False, **how)
+
+
+def git(folder: Path, *words: object, **how: Any) -> str:
+    """Runs git in a folder, as somebody, and returns what it prints."""
+    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", *map(str, words)]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, **how)
+    return done.stdout.decode()

@@ -1,10 +1,9 @@
 """A job whose file is removed, renamed or moved is noticed, and pruned if that is asked for."""
 
-import subprocess
-
 import pytest
 import yaml
 
+from commandline import git
 from etcompile.operations import job_set
 from specs import training_job
 
@@ -153,18 +152,13 @@ def test_every_clone_of_a_repository_is_the_same_set(tmp_path, remote):
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         (folder / "prod").mkdir(parents=True)
-        subprocess.run(["git", "init", "-q", folder], check=True)
+        git(folder, "init", "-q")
     for folder, url in ((first, remote), (second, "https://git.example.org/team/jobs")):
-        subprocess.run(["git", "-C", folder, "remote", "add", "origin", url], check=True)
+        git(folder, "remote", "add", "origin", url)
     clone_set = job_set([str(first / "prod")])
     assert clone_set == job_set([str(second / "prod")])
     assert clone_set != job_set([str(first)])
     assert clone_set.source == "git.example.org/team/jobs/prod"
-
-
-def git(folder, *arguments):
-    name = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    subprocess.run(["git", "-C", folder, *name, *arguments], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("sign", ["remote", "first commit"])

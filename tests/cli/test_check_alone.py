@@ -88,6 +88,7 @@ def test_a_sound_file_passes_and_check_says_what_it_read(alone) -> None:
 @pytest.mark.parametrize("form", ["json", "sarif"])
 def test_a_sound_file_has_no_result_for_machines(alone, form: str) -> None:
     done = etcompile("check", alone[1], "--output-format", form, code=0)
+    assert done.stderr == ""
     document = json.loads(done.stdout)
     assert (document["runs"][0]["results"] if form == "sarif" else document["diagnostics"]) == []
 

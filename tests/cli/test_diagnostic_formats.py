@@ -1,28 +1,18 @@
 """`--output-format`, as a CI job meets it: what goes where, and that it is one document."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
-import pytest
 import yaml
 
-from commandline import etcompile
+from commandline import at_a_shell, etcompile
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 JOB = (EXAMPLE / "job.yaml").read_text()
 WARNED = JOB.replace("horovod:0.28.1", "horovod:latest")
 BROKEN = JOB.replace("replicas: 2", "replica: 2")
-
-
-def at_a_shell(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, encoding="utf-8", **how
-    )
 
 
 def codes(document: str) -> list[str]:
@@ -43,15 +33,6 @@ def test_check_writes_the_document_to_standard_output_and_nothing_else(tmp_path:
     assert (done.returncode, done.stderr) == (2, "")
     (entry,) = json.loads(done.stdout)["diagnostics"]
     assert (entry["file"], entry["hint"]) == (str(file), "did you mean 'replicas'?")
-
-
-@pytest.mark.parametrize("form", ["json", "sarif"])
-def test_a_clean_check_is_an_empty_document(form: str) -> None:
-    done = etcompile("check", "--output-format", form, EXAMPLE)
-    assert (done.returncode, done.stderr) == (0, "")
-    document = json.loads(done.stdout)
-    results = document["diagnostics"] if form == "json" else document["runs"][0]["results"]
-    assert results == []
 
 
 def test_a_clean_check_has_no_annotations() -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import etcompile as package
-from commandline import etcompile
+from commandline import etcompile, git
 from etcompile.load.access import Exclude
 from specs import training_job
 
@@ -27,7 +27,7 @@ def repository(tmp_path: Path) -> Path:
     }.items():
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(text)
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    git(tmp_path, "init", "-q")
     return tmp_path
 
 
@@ -66,8 +66,8 @@ def test_json_file_among_jobs_is_one_diagnostic_whose_hint_works(repository: Pat
 )
 def test_every_command_passes_over_excluded_files(repository: Path, words: tuple[str]) -> None:
     exclude(repository, "ds_config.json", "scripts/**", "matches-nothing")
-    for command in ("add -A", "-c user.name=t -c user.email=t@e.org commit -qm x"):
-        subprocess.run(["git", *command.split()], cwd=repository, check=True)
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "x")
     etcompile(*words, cwd=repository, code=0)
 
 

@@ -1,24 +1,16 @@
 """`etcompile graph`, as a person at a shell meets it."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from commandline import etcompile
+from commandline import at_a_shell, etcompile
 from etcompile.cli.main import program
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
 EXAMPLE = ROOT / "examples" / "trainingjob" / "checkpoints"
-
-
-def at_a_shell(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
-    how = {"encoding": "utf-8", **how}
-    return subprocess.run(command, capture_output=True, check=False, timeout=60, **how)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

@@ -1,25 +1,17 @@
 """`--overlay` at a shell."""
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from commandline import etcompile
+from commandline import at_a_shell, etcompile
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 HEAD = "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\n"
-
-
-def at_a_shell(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **how)
 
 
 def settings(*arguments: object, **how: object) -> dict[str, str]:
@@ -95,8 +87,3 @@ def test_the_output_folder_holds_what_the_stream_holds(tmp_path: Path) -> None:
     text = (tmp_path / "out" / "elastic-mnist" / "91-workers.yaml").read_text()
     assert "overlays/prod/overlay.yaml" in text.splitlines()[1]
     assert "environment: prod" in text
-
-
-def test_the_schema_of_overlays_is_printed_for_editors() -> None:
-    schema = json.loads(etcompile("schema", "overlay").stdout)
-    assert schema["title"].startswith("Overlay")

@@ -11,16 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from commandline import etcompile
+from commandline import at_a_shell, etcompile
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 JOB = (EXAMPLE / "job.yaml").read_text()
-
-
-def at_a_shell(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **how)
 
 
 def test_data_goes_to_standard_output_and_nothing_else() -> None:
@@ -84,25 +79,23 @@ def test_mistake_in_a_pod_template_is_reported_with_its_line(tmp_path: Path) -> 
     assert "did you mean 'image'?" in done.stderr
 
 
-def test_strict_refuses_warnings(tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(JOB.replace("horovod:0.28.1", "horovod:latest"))
-    lax, strict = etcompile("render", file), etcompile("render", "--strict", file)
-    assert (lax.returncode, "ET2040" in lax.stderr) == (0, True)
-    assert (strict.returncode, strict.stdout) == (2, "")
-
-
-def test_strict_tells_what_it_refuses_even_quietly(tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(JOB.replace("horovod:0.28.1", "horovod:latest"))
-    done = etcompile("render", "-q", "--strict", file)
-    assert (done.returncode, "ET2040" in done.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("words", "code", "is_reported"),
+    [([], 0, True), (["--strict"], 2, True), (["-q", "--strict"], 2, True), (["-q"], 0, False)],
+)
+def test_strict_refuses_warnings_and_quiet_hides_them(
+    words: list[str], code: int, is_reported: bool
+) -> None:
+    warned = JOB.replace("horovod:0.28.1", "horovod:latest")
+    done = etcompile("render", *words, "-", stdin=warned)
+    assert (done.returncode, done.stdout == "") == (code, code == 2)
+    assert ("ET2040" in done.stderr) == bool(done.stderr) == is_reported
 
 
 def test_a_full_disk_is_no_bug_of_ours() -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123
-        command = [sys.executable, "-m", "etcompile", "render", str(EXAMPLE)]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        how = {"capture_output": False, "stdout": full, "stderr": subprocess.PIPE}
+        done = at_a_shell("render", EXAMPLE, **how)
     assert done.returncode == 2
     assert "standard output" in done.stderr
 
@@ -110,13 +103,9 @@ def test_a_full_disk_is_no_bug_of_ours() -> None:
 def test_what_is_no_matter_of_standard_output_is_not_called_so(tmp_path: Path) -> None:
     """A machine on which nobody may write a file: there is no place for another revision."""
     (tmp_path / "job.yaml").write_text(JOB)
-    command = [sys.executable, "-m", "etcompile", "diff", "job.yaml", "--against", "HEAD"]
-    done = subprocess.run(
-        command,
+    done = at_a_shell(
+        *("diff", "job.yaml", "--against", "HEAD"),
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
     )
     assert done.returncode == 2
@@ -134,12 +123,6 @@ def test_the_files_of_a_folder_count_in_the_order_people_list_them(tmp_path: Pat
     pods = yaml.safe_load_all(etcompile("render", tmp_path).stdout)
     labels = {p["metadata"]["name"]: p["metadata"]["labels"] for p in pods if p["kind"] == "Pod"}
     assert labels["elastic-mnist-worker-2"]["scaleout-name"] == "s2"
-
-
-def test_quiet_leaves_errors_only(tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(JOB.replace("horovod:0.28.1", "horovod:latest"))
-    assert etcompile("render", "-q", file).stderr == ""
 
 
 def test_color_requires_a_terminal_or_the_color_option() -> None:
@@ -274,13 +257,6 @@ def test_explain_knows_every_code_and_name() -> None:
         etcompile("explain", "et2003").stdout == etcompile("explain", "replicas-above-max").stdout
     )
     assert all(rule.why and rule.example for rule in RULES.values())
-
-
-def test_schema_prints_what_an_editor_wants() -> None:
-    import json
-
-    schema = json.loads(etcompile("schema", "trainingjob").stdout)
-    assert schema["$schema"].endswith("2020-12/schema")
 
 
 def test_kinds_lists_what_compiles() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from io import BytesIO
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 import yaml
 
 import etcompile as package
-from commandline import etcompile
+from commandline import etcompile, git
 from etcompile import Options, data
 from etcompile.integrations.krm import answer
 from specs import training_job
@@ -25,12 +24,6 @@ images:
 patches:
 - {target: {kind: ElasticJob}, patch: {metadata: {annotations: {team: ads}}}}
 """
-
-
-def git(folder: Path, *words: str) -> str:
-    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", *words]
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 import etcompile as package
-from commandline import etcompile
+from commandline import etcompile, git
 from etcompile.cli import argocd, krm
 
 VERSION = "trainer.kubeflow.org/v1alpha1"
@@ -192,13 +191,9 @@ def test_an_output_is_outdated_when_its_runtime_changes_and_not_when_another_doe
 
 
 def test_diff_against_a_revision_takes_the_runtimes_of_then(tree):
-    def git(*words: str) -> None:
-        who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-        subprocess.run(["git", *who, *words], cwd=tree, check=True, capture_output=True)
-
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "one")
+    git(tree, "init", "-q")
+    git(tree, "add", ".")
+    git(tree, "commit", "-qm", "one")
     write(tree / "platform" / "torch.yaml", runtime(image="example.com/torch:2"))
     done = etcompile("diff", "jobs", "--config", "runtimes=platform", "--against", "HEAD")
     assert "example.com/torch:1" in done.stdout, done.stderr

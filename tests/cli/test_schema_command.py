@@ -31,6 +31,7 @@ def test_a_kind_is_named_as_shortly_as_it_is_clear(name, group, kind_):
     code, printed = run(schema.command, name)
     shown = json.loads(printed)
     assert code == 0
+    assert shown["$schema"].endswith("2020-12/schema")
     assert shown["properties"]["apiVersion"]["const"] == group
     assert shown["properties"]["kind"]["const"] == kind_
 

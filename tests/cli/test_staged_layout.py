@@ -1,7 +1,6 @@
 """The layout `staged`: what Pods need, and the Pods, for Flux to sync one after the other."""
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +114,8 @@ def test_changing_the_layout_changes_no_object(tmp_path):
 
 
 def kustomizations(*words: str) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "etcompile", "flux", "kustomization", "bert", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = commandline.etcompile("flux", "kustomization", "bert", *words)
+    assert done.returncode == 0
     return [*yaml.safe_load_all(done.stdout)]
 
 

@@ -6,6 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from cli.test_help import COMMANDS, command
 from etcompile import __version__
 from etcompile.cli.command_line import Paths
 from etcompile.cli.main import _SYNONYMS, program
@@ -80,37 +81,16 @@ def test_capital_v_prints_the_version() -> None:
     assert __version__ in run("-V").output
 
 
-def commands(group: click.Group, *names: str) -> list[tuple[str, ...]]:
-    paths = []
-    for name in group.list_commands(click.Context(group)):
-        command = group.get_command(click.Context(group), name)
-        assert command is not None
-        paths += (
-            commands(command, *names, name)
-            if isinstance(command, click.Group)
-            else [(*names, name)]
-        )
-    return paths
-
-
-def command(names: tuple[str, ...]) -> click.Command:
-    current: click.Command = program
-    for name in names:
-        assert isinstance(current, click.Group)
-        current = current.get_command(click.Context(current), name)  # type: ignore[assignment]
-    return current
-
-
 PATHS = [
     names
-    for names in commands(program)
-    if any(param.metavar in ("PATH...", "[PATH...]") for param in command(names).params)
+    for names in COMMANDS
+    if any(param.metavar in ("PATH...", "[PATH...]") for param in command(*names).params)
 ]
 
 
 @pytest.mark.parametrize("names", PATHS, ids="-".join)
 def test_filename_option_names_a_path(names: tuple[str, ...], job: Path) -> None:
-    chosen = command(names)
+    chosen = command(*names)
     one_job = ["bert"] if any(param.name == "job" for param in chosen.params) else []
 
     def paths(*words: str) -> tuple[str, ...]:

@@ -28,17 +28,6 @@ def test_flux_would_sync_neither_the_account_nor_the_pod(tmp_path: Path) -> None
     assert done.returncode == 2, "in CI a warning may count"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("--config", "profile=flux", "--config", "layout=staged"), ("--config", "profile=argocd")],
-)
-def test_two_stages_or_another_tool_are_no_reason_to_warn(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    done = render(tmp_path, training_job(), *words, "-d", str(tmp_path / "out"))
-    assert (done.returncode, "ET4015" in done.stderr) == (0, False)
-
-
 def job_with_account() -> dict[str, Any]:
     document = training_job()
     launcher(document)["template"]["spec"]["serviceAccountName"] = "mine"
@@ -46,12 +35,18 @@ def job_with_account() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "document",
-    [kubeflow_job("PyTorchJob", {"Worker": 2}), job_with_account()],
-    ids=["none", "theirs"],
+    ("document", "settings"),
+    [
+        (training_job(), ("profile=flux", "layout=staged")),
+        (training_job(), ("profile=argocd",)),
+        (kubeflow_job("PyTorchJob", {"Worker": 2}), ("profile=flux",)),
+        (job_with_account(), ("profile=flux",)),
+    ],
+    ids=["two stages", "another tool", "no account", "an account of theirs"],
 )
-def test_a_job_without_an_account_of_its_making_is_no_reason_to_warn(
-    tmp_path: Path, document: dict[str, Any]
+def test_there_is_no_reason_to_warn(
+    tmp_path: Path, document: dict[str, Any], settings: tuple[str, ...]
 ) -> None:
-    done = render(tmp_path, document, "--config", "profile=flux", "-d", str(tmp_path / "out"))
+    words = [f"--config={setting}" for setting in settings]
+    done = render(tmp_path, document, *words, "-d", str(tmp_path / "out"))
     assert (done.returncode, "ET4015" in done.stderr) == (0, False)

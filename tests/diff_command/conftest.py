@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import commandline
 from commandline import etcompile
 from specs import scale_out, training_job
 
@@ -18,9 +19,7 @@ def git(tmp_path: Path) -> Callable[..., str]:
     """Runs git in the folder, as somebody."""
 
     def run(*arguments: str) -> str:
-        command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return commandline.git(tmp_path, *arguments).strip()
 
     return run
 

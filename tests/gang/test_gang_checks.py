@@ -5,14 +5,13 @@ Check E3, one scheduler and one priority, is tested for each kind in test_gang_r
 
 import copy
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import etcompile
+from commandline import at_a_shell
 from etcompile import Options, Settings, configured_options
 from etcompile.model import GANGS
 from specs import compiled, kubeflow_job, replicas, scale_in, training_job, worker
@@ -180,11 +179,6 @@ def test_environment_that_is_not_chosen_declares_no_version(tmp_path: Path) -> N
     (tmp_path / "etcompile.toml").write_text('[environments.prod]\nkubernetes-version = "1.36"\n')
     options = configured_options(tmp_path, namespace="ml", gang="native")
     assert [one.code for one in etcompile.compile([job()], options).diagnostics] == ["ET2087"]
-
-
-def at_a_shell(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 def overlay_file(folder: Path, version: str = "1.36") -> Path:

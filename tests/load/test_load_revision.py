@@ -1,6 +1,5 @@
 """`diff --against REVISION`: links of a tree lead where they led, and nothing leads out of it."""
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,14 +7,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from commandline import git
 from etcompile.cli.main import program
 from etcompile.load.revision import RevisionError, revision, unpack
-
-
-def git(repository: Path, *arguments: object, stdin: bytes | None = None) -> str:
-    names = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    command = ["git", "-C", repository, *names, *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, check=True).stdout.decode()
 
 
 def config_map(name: str, value: str = "1") -> str:
@@ -128,7 +122,7 @@ def tree(repository: Path, entries: Mapping[tuple[str, str, str], bytes]) -> str
 
 def git_object(repository: Path, kind: str, content: bytes) -> str:
     words = ("hash-object", "-t", kind, "-w", "--literally", "--stdin")
-    return git(repository, *words, stdin=content).strip()
+    return git(repository, *words, input=content).strip()
 
 
 FILE, LINK, FOLDER = ("100644", "blob"), ("120000", "blob"), ("40000", "tree")

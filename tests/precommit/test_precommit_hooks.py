@@ -10,16 +10,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from commandline import git
 from etcompile.cli import check
 from specs import scale_in, scale_out, training_job
 
 ROOT = Path(__file__).parents[2]
-
-
-def git(folder, *arguments):
-    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout
 
 
 @pytest.fixture(scope="session")
