@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
 from msgspec.structs import replace
 
 from etcompile.cli.command_line import HELP, CompilingCommand, refuse_without
@@ -43,21 +42,6 @@ class _Format(click.Choice):  # type: ignore[type-arg]  # click 8.1 has no gener
         if "." in value or "/" in value:
             self.fail(f"{value!r} is no format: use > {value}, or -d DIR for a folder", param, ctx)
         return super().convert(value, param, ctx)
-
-
-class _Writing(Struct, frozen=True):
-    """A folder to write or to check.
-
-    Args:
-        against: The revision whose objects must be able to take the changes.
-        replaced: The user deletes objects that cannot.
-    """
-
-    output: Path
-    files: dict[str, str]
-    against: str | None
-    force: bool
-    replaced: bool
 
 
 @click.command("render", cls=CompilingCommand, context_settings=HELP)
@@ -126,24 +110,22 @@ def command(
         raise click.UsageError("--check writes nothing: leave out --force")
     if not check:
         refuse_without("--check", "against")
-    # Before anything is read: else the report that the output folder is skipped would come first.
-    refusal = None
     if output is not None:
+        from etcompile.emit import directory
+
+        # Before anything is read: else the report that the folder is skipped would come first.
         inputs = [Path(path) for path in paths if path != "-"]
         # Errors of the system are reported where the folder is opened.
-        from etcompile.emit.directory import refusal as refusal_of
-
         with contextlib.suppress(OSError, ValueError):
-            refusal = refusal_of(output, inputs, reads_only=check)
-    if refusal is not None:
-        raise RefusedError([refusal])
+            if (refusal := directory.refusal(output, inputs, reads_only=check)) is not None:
+                raise RefusedError([refusal])
     compilation = compiled(paths, replace(configured.options, output=output), reporting)
     has_one_stage = output is not None and configured.values["layout"] == "jobs"
     if has_one_stage and "flux" in compilation.settings.profiles:
         from etcompile.check.output_rules import check_flux_stage
 
-        problems = check_flux_stage([(group.origin, group.objects) for group in compilation.groups])
-        diagnostics = (*compilation.diagnostics, *problems)
+        stages = [(group.origin, group.objects) for group in compilation.groups]
+        diagnostics = (*compilation.diagnostics, *check_flux_stage(stages))
         compilation = replace(compilation, diagnostics=diagnostics)
     if refuses(compilation.diagnostics, reporting):
         raise RefusedError(compilation.findings)
@@ -152,11 +134,28 @@ def command(
         for text in _stream(compilation, form):
             write(text)
         return
-    writing = _Writing(output, output_files(compilation, configured), against, force, replaced)
+    files = output_files(compilation, configured)
     if check:
-        ctx.exit(_check(compilation, writing, reporting))
+        ctx.exit(_check(compilation, output, files, against, reporting, replaced=replaced))
+    version = compilation.settings.kubernetes_version
+    problems: list[Diagnostic] = []
+
+    def agrees(comparison: "Comparison") -> bool:
+        if comparison.changed or comparison.stale:
+            from etcompile.compiler.previous import replacements
+
+            problems.extend(replacements(output, comparison, files, version, replaced=replaced))
+        return not refuses(problems, reporting)
+
     inputs = [Path(path) for path in (*paths, *compilation.files) if path != "-"]
-    ctx.exit(_write(compilation, writing, inputs, reporting))
+    written = directory.write(output, files, inputs=inputs, force=force, agrees=agrees)
+    report((*compilation.findings, *written.diagnostics, *problems), reporting)
+    if written.diagnostics or refuses(problems, reporting):
+        ctx.exit(REFUSED)
+    if notices(reporting):
+        counts = f"{written.written} written, {written.unchanged} unchanged"
+        removed = f", {len(written.removed)} removed" if written.removed else ""
+        click.echo(f"{output}: {counts}{removed}", err=True)
 
 
 def _stream(compilation: "Compilation", form: str) -> Iterable[str]:
@@ -198,26 +197,38 @@ def output_files(compilation: "Compilation", configured: "Configured") -> dict[s
     return with_lock(emit.layout(groups, split=split, staged=staged), record)
 
 
-def _check(compilation: "Compilation", writing: _Writing, reporting: Reporting) -> int:
-    """Show what is not up to date; return the exit code."""
+def _check(
+    compilation: "Compilation",
+    output: Path,
+    files: dict[str, str],
+    against: str | None,
+    reporting: Reporting,
+    *,
+    replaced: bool,
+) -> int:
+    """Show what is not up to date; return the exit code.
+
+    Args:
+        against: The revision whose objects must be able to take the changes.
+        replaced: The user deletes objects that cannot.
+    """
     from etcompile.compiler.previous import replacements, replacements_since
     from etcompile.emit.directory import refusals
     from etcompile.emit.output_state import compare
     from etcompile.load.revision import RevisionError, base
 
-    output, files, replaced = writing.output, writing.files, writing.replaced
     comparison = compare(output, files)
     version = compilation.settings.kubernetes_version
     problems = list(refusals(output, comparison, force=True))
     if not problems:
         problems = replacements(output, comparison, files, version, replaced=replaced)
         try:
-            if (revision := base(writing.against, output)) is not None:
+            if (revision := base(against, output)) is not None:
                 more = replacements_since(revision, output, files, version, replaced=replaced)
                 known = {problem.message for problem in problems}
                 problems += (problem for problem in more if problem.message not in known)
         except RevisionError as error:
-            option = "--against" if writing.against is not None else "the base of the pull request"
+            option = "--against" if against is not None else "the base of the pull request"
             advice = "fetch it, or name another revision with --against"
             facts = {"option": option, "problem": error, "advice": advice}
             problems.append(diagnose(codes.OPTION, None, **facts))
@@ -266,32 +277,3 @@ def _difference(
     yield from (printable(line, keep="\t") for line in lines[:_LONGEST_DIFF])
     if len(lines) > _LONGEST_DIFF:
         yield f"… {len(lines) - _LONGEST_DIFF} more lines"
-
-
-def _write(
-    compilation: "Compilation", writing: _Writing, inputs: list[Path], reporting: Reporting
-) -> int:
-    from etcompile.emit import directory
-
-    output, files = writing.output, writing.files
-    problems: list[Diagnostic] = []
-
-    def agrees(comparison: "Comparison") -> bool:
-        if comparison.changed or comparison.stale:
-            from etcompile.compiler.previous import replacements
-
-            version = compilation.settings.kubernetes_version
-            problems.extend(
-                replacements(output, comparison, files, version, replaced=writing.replaced)
-            )
-        return not refuses(problems, reporting)
-
-    written = directory.write(output, files, inputs=inputs, force=writing.force, agrees=agrees)
-    report((*compilation.findings, *written.diagnostics, *problems), reporting)
-    if written.diagnostics or refuses(problems, reporting):
-        return REFUSED
-    if notices(reporting):
-        counts = f"{written.written} written, {written.unchanged} unchanged"
-        removed = f", {len(written.removed)} removed" if written.removed else ""
-        click.echo(f"{output}: {counts}{removed}", err=True)
-    return 0
