@@ -25,6 +25,8 @@ from etcompile.diagnostics.output import STANDARD_INPUT
 from etcompile.diagnostics.redaction import redacted
 from etcompile.exitcodes import DIFFERENT, REFUSED
 from etcompile.load import access
+from etcompile.load.configuration import from_here
+from etcompile.load.sources import SUFFIXES
 
 if TYPE_CHECKING:
     from etcompile.compiler import Compilation, Options
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from etcompile.operations.cluster_capacity import JobCapacity
 
 _WRITABLE = 0o222
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class _Corrections(Struct, frozen=True):
@@ -97,7 +98,7 @@ def command(
         named, paths = paths, [*paths]
         for file in map(Path, named):
             others = sorted(file.parent.iterdir()) if file.is_file() else ()
-            files = (f for f in others if f.suffix in _SUFFIXES and f.is_file())
+            files = (f for f in others if f.suffix in SUFFIXES and f.is_file())
             paths += (str(f) for f in files if f.name[0] != ".")
         exclude = chosen.limits.exclude
         paths = [path for path in dict.fromkeys(paths) if not exclude.matches(path)]
@@ -220,9 +221,7 @@ def _show_patches(files: Iterable["FixedFile"]) -> None:
     for file in files:
         before, after = (text.decode(errors="replace") for text in (file.before, file.after))
         # git apply takes names relative to the working directory.
-        path = os.path.normpath(file.file)
-        below = os.path.relpath(path)
-        name = path if below.startswith(os.pardir) else below
+        name = from_here(os.path.normpath(file.file))
         shown = _patch(name, redacted(before), redacted(after))
         write(*shown, errors="surrogateescape")
         if shown != _patch(name, before, after):

@@ -66,12 +66,11 @@ def report(
 def compiled(paths: Sequence[str], chosen: "Options", reporting: Reporting) -> "Compilation":
     """Compile paths, and name the output folders that were skipped."""
     from etcompile.compiler import compile  # noqa: A004
+    from etcompile.load.configuration import from_here
 
     compilation = compile(paths, chosen)
     for folder in compilation.outputs if notices(reporting) else ():
-        here = os.path.relpath(folder)
-        shown = folder if here.startswith(os.pardir) else here
-        click.echo(f"{shown}: skipped, because etcompile rendered it", err=True)
+        click.echo(f"{from_here(folder)}: skipped, because etcompile rendered it", err=True)
     return compilation
 
 

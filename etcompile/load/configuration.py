@@ -60,8 +60,7 @@ def read(path: str, root: str) -> Configuration | Diagnostic | None:
     The path is an `etcompile.toml` (or another name with that format) or a `pyproject.toml`, which
     returns None without the table. A missing file raises FileNotFoundError.
     """
-    short = os.path.relpath(path or ".")
-    shown = path if short.startswith(os.pardir) else short
+    shown = from_here(path)
     try:
         content = access.content(path, Boundary(root), _LIMIT)
     except FileNotFoundError:
@@ -167,6 +166,12 @@ def folders_of(path: str) -> Iterator[str]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if FILE in files or _PROJECT in files:
             yield place
+
+
+def from_here(path: str) -> str:
+    """Return a path from the working directory if it is below that, else as it is."""
+    short = os.path.relpath(path or ".")
+    return path if short.startswith(os.pardir) else short
 
 
 def root_of(folder: str) -> str:

@@ -5,6 +5,7 @@ does not change. Files have the same paths as in the repository, so that relativ
 links work.
 """
 
+import itertools
 import os
 import posixpath
 import subprocess
@@ -15,8 +16,8 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from etcompile.load.configuration import root_of
+from etcompile.load.sources import SUFFIXES
 
-_SUFFIXES = (".yaml", ".yml", ".json")
 _LARGEST = 256 * 1024 * 1024  # the most bytes of all files together
 _FILES = ("100644", "100755", "100664")
 _LINK = "120000"
@@ -107,7 +108,7 @@ def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = Fa
             existing.append(path)
         for entry in entries:
             name = entry.name
-            if entry.mode in _FILES and (every or name == path or name.endswith(_SUFFIXES)):
+            if entry.mode in _FILES and (every or name == path or name.endswith(SUFFIXES)):
                 total += 0 if name in blobs else entry.size
                 blobs[name] = entry.blob
         if total > _LARGEST:
@@ -157,7 +158,7 @@ def _links(of: Revision, path: str, entries: list[_Entry]) -> dict[str, str]:
         if not posixpath.isabs(where) and where.split("/")[0] != "..":
             targets[name] = where
         # Report a link out of the repository if it could lead to a folder or an input.
-        elif name == path or name.endswith(_SUFFIXES) or (of.top / folder / text).is_dir():
+        elif name == path or name.endswith(SUFFIXES) or (of.top / folder / text).is_dir():
             raise RevisionError(f"its '{name}' is a link to {text}, which is in no revision")
     return targets
 
@@ -184,12 +185,9 @@ def _put(folder: Path, name: str, content: bytes | PurePosixPath) -> None:
 
 
 def _start(path: str) -> str:
+    """Return the folder where a glob starts; another path as it is."""
     parts = PurePosixPath(path).parts
-    plain = []
-    for part in parts:
-        if set(part) & set("*?["):
-            break
-        plain.append(part)
+    plain = itertools.takewhile(lambda part: not set(part) & set("*?["), parts)
     return str(PurePosixPath(*plain))
 
 

@@ -19,7 +19,8 @@ from etcompile.load import access
 from etcompile.load.configuration import upwards
 from etcompile.naming import natural
 
-_SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml", ".json")
+"""The ends of the names of files that folders are read for."""
 LOCK = "etcompile.lock.json"
 """The lock file of an output folder, which holds no objects."""
 _MAGIC = re.compile(r"[*?\[]")
@@ -157,7 +158,7 @@ def _directory_files(
         if isinstance(status, Diagnostic):
             # Report a broken link only if its target would have been read.
             leads_out = status.code == _OUTSIDE and os.path.isdir(path)  # noqa: PTH112
-            if path.endswith(_SUFFIXES) or leads_out or not os.path.islink(path):  # noqa: PTH114
+            if path.endswith(SUFFIXES) or leads_out or not os.path.islink(path):  # noqa: PTH114
                 yield status
             continue
         if not stat.S_ISDIR(status.st_mode):
@@ -184,7 +185,7 @@ def _directory_files(
 
 
 def _is_input(path: str) -> bool:
-    return path.endswith(_SUFFIXES) and path.rpartition("/")[2] != LOCK
+    return path.endswith(SUFFIXES) and path.rpartition("/")[2] != LOCK
 
 
 def _names(

@@ -17,8 +17,8 @@ from etcompile.fixes import fixed_files, text_edits, with_edits
 from etcompile.frontends.trainer.runtimes import RUNTIME_VERSION
 from etcompile.k8s.path import value_at
 from etcompile.load import Document, access, load
+from etcompile.load.sources import SUFFIXES
 
-_SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_FILES = 200
 """Files of a folder; in a larger one a file is compiled alone, whatever it refers to."""
 _OURS = re.compile(
@@ -157,7 +157,7 @@ def _others(path: str) -> list[str]:
         names = access.names(os.path.dirname(path) or ".")  # noqa: PTH120 - as it was named
     except OSError:
         return []
-    files = sorted(name for name in names if name.endswith(_SUFFIXES) and name[0] != ".")
+    files = sorted(name for name in names if name.endswith(SUFFIXES) and name[0] != ".")
     if len(files) > _MOST_FILES:
         return []
     return [str(folder / name) for name in files if name != Path(path).name]
