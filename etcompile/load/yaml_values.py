@@ -188,7 +188,7 @@ def _read_events(reading: Reading, text: Text, limits: Limits) -> None:
     target: Any = root
     key: Any = _ITEM
     merges: list[tuple[int, list[dict[str, Any]]]] | None = None
-    keys: dict[str, Any] = {}  # the mark of each key of the mapping that is being filled
+    keys: dict[str, int] = {}  # where the keys of the mapping are that is being filled
     stack: list[tuple[Any, ...]] = []
     anchors: dict[str, tuple[Any, int, int] | None] = {}
     lengths: dict[str, tuple[Any, int]] = {}
@@ -216,7 +216,7 @@ def _read_events(reading: Reading, text: Text, limits: Limits) -> None:
                 if key in target:
                     reading.problems.append(_duplicate(text, event, key, keys))
                 else:
-                    keys[key] = event.start_mark
+                    keys[key] = event.start_mark.index
                 continue
             size += 1
             if special:
@@ -316,7 +316,7 @@ def _read_events(reading: Reading, text: Text, limits: Limits) -> None:
             if key in target:
                 reading.problems.append(_duplicate(text, opening, key, keys))
             else:
-                keys[key] = opening.start_mark
+                keys[key] = opening.start_mark.index
         else:
             key = _KEY
 
@@ -368,6 +368,6 @@ def _template(text: Text, event: Any) -> Diagnostic | None:
     return diagnose(codes.UNSUPPORTED_YAML, text.location(start, end), what=what, advice=PLAIN)
 
 
-def _duplicate(text: Text, event: Any, key: str, keys: dict[str, Any]) -> Diagnostic:
+def _duplicate(text: Text, event: Any, key: str, keys: dict[str, int]) -> Diagnostic:
     place = text.location(*span(event))
-    return diagnose(codes.DUPLICATE_KEY, place, key=key, first=text.line(keys[key].index))
+    return diagnose(codes.DUPLICATE_KEY, place, key=key, first=text.line(keys[key]))
