@@ -273,29 +273,23 @@ def _annotations(value: Object) -> Mapping[str, Any]:
 def _pattern(file: str, limits: Limits, place: Location | None) -> KeySource:
     """Load the SecretProviderClass in a file, which becomes one for each job."""
     loaded = load([file], limits=limits)
-    inputs = tuple((entry.relative, entry.digest) for entry in loaded.documents if entry.digest)
-    failed = has_errors(loaded.diagnostics)
-    document = loaded.documents[0] if len(loaded.documents) == 1 and not failed else None
-    if document and document.kind == _PROVIDER:
-        if mapping_at(document.data, ("spec",)).get("provider"):
-            return KeySource(pattern=document, inputs=inputs, diagnostics=loaded.diagnostics)
-        refusal = _refused(document, ("spec",), "its spec must name a provider")
-        return KeySource(inputs=inputs, diagnostics=(refusal,))
+    documents, problems = loaded.documents, loaded.diagnostics
+    inputs = tuple((entry.relative, entry.digest) for entry in documents if entry.digest)
     must = f"must hold one {_PROVIDER} and nothing else"
-    if place is not None:
+    if not has_errors(problems) and [each.kind for each in documents] == [_PROVIDER]:
+        if mapping_at(documents[0].data, ("spec",)).get("provider"):
+            return KeySource(pattern=documents[0], inputs=inputs, diagnostics=problems)
+        problems = (_refused(documents[0], ("spec",), "its spec must name a provider"),)
+    elif place is not None:
         # Print nothing of the file, because an overlay may name any file.
-        for diagnostic in loaded.diagnostics:
-            if diagnostic.code == codes.OUTSIDE_THE_BOUNDARY:
-                return KeySource(diagnostics=(structs.replace(diagnostic, location=place),))
-        facts = {
-            "option": "--config secret=csi",
-            "problem": f"'{file}' {must}; see etcompile check '{file}'",
-        }
-        return KeySource(diagnostics=(diagnose(codes.SECRET_SOURCE, place, **facts),))
-    if failed:
-        return KeySource(inputs=inputs, diagnostics=loaded.diagnostics)
-    refusal = _refused(loaded.documents[0], ("kind",), f"it {must}")
-    return KeySource(inputs=inputs, diagnostics=(refusal,))
+        text = f"'{file}' {must}; see etcompile check '{file}'"
+        facts = {"option": "--config secret=csi", "problem": text}
+        outside = (each for each in problems if each.code == codes.OUTSIDE_THE_BOUNDARY)
+        refusal = next(outside, None) or diagnose(codes.SECRET_SOURCE, place, **facts)
+        return KeySource(diagnostics=(structs.replace(refusal, location=place),))
+    elif not has_errors(problems):
+        problems = (_refused(documents[0], ("kind",), f"it {must}"),)
+    return KeySource(inputs=inputs, diagnostics=problems)
 
 
 def _written(value: Object, job: Job, document: Document) -> tuple[Object, list[Diagnostic]]:
