@@ -1,19 +1,19 @@
 """A folder with a job of MultiKueue: refused as a whole, compiled, or rendered without that job."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-import commandline
 import etcompile
+from commandline import etcompile as run
 from etcompile.integrations.krm import answer
 from specs import kubeflow_job
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+SKIP = etcompile.Options(skip_managed_by=True)
 
 
 def job(name: str, *, kind: str = "PyTorchJob", **spec: Any) -> dict[str, Any]:
@@ -43,10 +43,6 @@ def folder(tmp_path: Path) -> Path:
     return jobs
 
 
-def run(*words: Any) -> subprocess.CompletedProcess[str]:
-    return commandline.etcompile(*words)
-
-
 def test_the_refusal_names_both_ways_out() -> None:
     (problem,) = etcompile.compile([job("here"), managed("elsewhere")]).diagnostics
     assert problem.code == "ET2060"
@@ -56,8 +52,7 @@ def test_the_refusal_names_both_ways_out() -> None:
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"])
 def test_managed_job_is_skipped_with_a_diagnostic_and_other_jobs_compile(kind: str) -> None:
-    options = etcompile.Options(skip_managed_by=True)
-    result = etcompile.compile([job("here"), managed("elsewhere", kind=kind)], options)
+    result = etcompile.compile([job("here"), managed("elsewhere", kind=kind)], SKIP)
     assert (result.ok, codes(result), owners(result)) == (True, ["ET2112"], {"here"})
     assert "ml/elsewhere" in result.diagnostics[0].message
     assert [*result.objects] == [*etcompile.compile([job("here")]).objects]
@@ -66,19 +61,17 @@ def test_managed_job_is_skipped_with_a_diagnostic_and_other_jobs_compile(kind: s
 def test_what_is_wrong_with_a_job_that_is_skipped_is_its_controllers_business() -> None:
     broken = managed("elsewhere")
     broken["spec"]["pytorchReplicaSpecs"] = {"Worker": {"template": {}}}
-    options = etcompile.Options(skip_managed_by=True)
-    assert etcompile.compile([job("here"), broken], options).ok
+    assert etcompile.compile([job("here"), broken], SKIP).ok
 
 
 def test_a_manager_that_no_api_admits_is_an_error_all_the_same() -> None:
     wrong = job("here", runPolicy={"managedBy": "kubeflow.org/traning-operator"})
-    result = etcompile.compile([wrong, job("other")], etcompile.Options(skip_managed_by=True))
+    result = etcompile.compile([wrong, job("other")], SKIP)
     assert codes(result) == ["ET2007"]
 
 
 def test_a_managed_job_by_a_field_in_another_place_is_skipped_too() -> None:
-    options = etcompile.Options(skip_managed_by=True)
-    result = etcompile.compile([job("here"), job("elsewhere", managedBy=MULTIKUEUE)], options)
+    result = etcompile.compile([job("here"), job("elsewhere", managedBy=MULTIKUEUE)], SKIP)
     assert owners(result) == {"here"}
 
 
@@ -89,8 +82,7 @@ def test_what_is_compiled_all_the_same_is_not_skipped() -> None:
 
 
 def test_nothing_but_skipped_jobs_renders_nothing_and_is_an_error() -> None:
-    options = etcompile.Options(skip_managed_by=True)
-    result = etcompile.compile([managed("elsewhere")], options)
+    result = etcompile.compile([managed("elsewhere")], SKIP)
     assert (result.ok, set(codes(result))) == (False, {"ET2112", "ET5006"})
 
 
