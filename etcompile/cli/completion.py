@@ -61,7 +61,7 @@ def kubectl() -> None:
 # Values -------------------------------------------------------------------------------------------
 
 
-def matching(values: Iterable[tuple[str, str]], incomplete: str) -> "list[CompletionItem]":
+def beginning_with(values: Iterable[tuple[str, str]], incomplete: str) -> "list[CompletionItem]":
     """Return the values that begin like an incomplete one, each with what it means."""
     from click.shell_completion import CompletionItem
 
@@ -75,7 +75,7 @@ def matching(values: Iterable[tuple[str, str]], incomplete: str) -> "list[Comple
 def codes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     from etcompile.diagnostics.catalogue import codes_by_name
 
-    return matching(((code, name) for name, code in codes_by_name().items()), incomplete)
+    return beginning_with(((code, name) for name, code in codes_by_name().items()), incomplete)
 
 
 def settings(
@@ -91,7 +91,7 @@ def settings(
         values = schema.get("items", schema).get("enum", known)
         words += [(f"{key}={value}", schema["description"]) for value in values]
     # Files first: bash drops values before them.
-    return [CompletionItem(incomplete, type="file"), *matching(words, incomplete)]
+    return [CompletionItem(incomplete, type="file"), *beginning_with(words, incomplete)]
 
 
 def overlays(
@@ -101,7 +101,7 @@ def overlays(
 
     from etcompile.overlays.overlay_files import shipped
 
-    names = matching(((name, "ships with etcompile") for name in shipped()), incomplete)
+    names = beginning_with(((name, "ships with etcompile") for name in shipped()), incomplete)
     # Files first: bash drops values before them.
     return [CompletionItem(incomplete, type="file"), *names]
 
@@ -115,4 +115,4 @@ def contexts(
         names = kubeconfig.contexts(ctx.params.get("kubeconfig"))
     except Exception:
         return []
-    return matching(((name, "") for name in names), incomplete)
+    return beginning_with(((name, "") for name in names), incomplete)

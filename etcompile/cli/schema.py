@@ -10,7 +10,7 @@ import click
 from etcompile import frontends, overlays
 from etcompile.check.json_schemas import bundled_schema
 from etcompile.cli.command_line import HELP, Command, did_you_mean
-from etcompile.cli.completion import matching
+from etcompile.cli.completion import beginning_with
 from etcompile.frontends.kind import Kind, names_of
 from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 from etcompile.integrations.krm import SCHEMAS
@@ -59,7 +59,7 @@ def names(described: Iterable[Kind | _Other] = ()) -> Iterator[tuple[str, str]]:
 def _completed(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    return matching(names(), incomplete)
+    return beginning_with(names(), incomplete)
 
 
 @click.command("schema", cls=Command, context_settings=HELP)
