@@ -110,13 +110,17 @@ class GangJob(WatchedJob):
         ]
 
     def held(self) -> bool:
-        """Whether all of its Pods are there, and the scheduler has placed none of them."""
+        """Whether all of its Pods are there, and the scheduler has found that they do not fit.
+
+        In 1.35 it says so of one Pod; the others wait, with a place, until that one has one.
+        """
         conditions = [
             {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}
             for pod in self.pods()
         ]
         refused = [each.get("PodScheduled") == "False" for each in conditions]
-        return len(refused) == self.size and all(refused)
+        found = any if self.cluster.minor == 35 else all
+        return len(refused) == self.size and found(refused)
 
     def groups(self) -> list[dict[str, Any]]:
         """Its PodGroups or Workloads."""
