@@ -24,6 +24,9 @@ class Answer(Struct, frozen=True):
 
     verdict: Verdict
     reasons: tuple[str, ...] = ()  # sentences without a full stop, the most important first
+    # The scheduler places all Pods if it scores nodes as it does by default: whoever compares this
+    # with a real scheduler needs to know.
+    likely: bool = False
     would_end: Mapping[int, Mapping[str, str]] = {}  # by priority, what must end for the job to fit
     preempts: bool = False  # the scheduler ends that by itself
     fewer: Mapping[str, int] = {}  # Pods of elastic roles that fit now, if not all do
@@ -73,7 +76,7 @@ def fit(
     placed = now.simulate()
     if now.counts in (placed, now.simulate(packed=True)):
         verdict = "unknown" if unknown else "depends"
-        return Answer(verdict, (*unknown, _DEPENDS))
+        return Answer(verdict, (*unknown, _DEPENDS), likely=placed == now.counts)
     reasons = tuple(
         f"{n} of {role.number} {role.title} Pods find a node: {_refusals(now, at)}"
         for at, (role, n) in enumerate(zip(roles, placed, strict=True))
