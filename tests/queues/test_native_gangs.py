@@ -119,8 +119,8 @@ class GangJob(WatchedJob):
             for pod in self.pods()
         ]
         refused = [each.get("PodScheduled") == "False" for each in conditions]
-        found = any if self.cluster.minor == 35 else all
-        return len(refused) == self.size and found(refused)
+        enough = any if self.cluster.minor == 35 else all
+        return len(refused) == self.size and enough(refused)
 
     def groups(self) -> list[dict[str, Any]]:
         """Its PodGroups or Workloads."""
