@@ -72,10 +72,11 @@ Kueue and YuniKorn read labels and annotations of Pods only.
 With Kueue 0.19.2, the real controllers and the real scheduler of Kubernetes, jobs of the
 kinds in `tests/queues/test_disturbed_queues.py` were admitted, preempted, brought back and
 finished, and those of `test_ranks_in_racks.py` kept their ranks in order. With the schedulers of
-scheduler-plugins 0.34.7 (`coscheduling`) and Volcano 1.14.1, PyTorchJobs waited until all of their
-Pods fitted, ran, and got replacements. With those of Kubernetes 1.36.3 and 1.37.2 (`native`), the
-jobs of `test_native_gangs.py` waited until their minimum fitted, started together, got
-replacements, scaled, were preempted and came back, and left no PodGroup. The objects of YuniKorn,
+scheduler-plugins 0.34.7 (`coscheduling`) and Volcano 1.15.0, jobs of four kinds waited until all of
+their Pods fitted, ran, got replacements, and came back after a preemption. With those of Kubernetes
+1.35.4, 1.36.3 and 1.37.2 (`native`), the jobs of `test_native_gangs.py` waited until their minimum
+fitted, started together, got replacements, scaled, were preempted and came back, and left no
+PodGroup. The objects of YuniKorn,
 KAI and Koordinator are held against schemas only: their schedulers were not run.
 
 {releases}"""
