@@ -105,12 +105,12 @@ def of_kubectl(ask):
     ],
 )
 def test_the_last_event_says_how_it_ended_also_if_nothing_was_begun(
-    run, write, kubelet, control_plane, namespace, tmp_path, what, command, code, diagnostic
+    run, write, kubelet, ask, tmp_path, what, command, code, diagnostic
 ):
     document = training_job(replicas=1)
     write(document)
     if what == "conflict":
-        of_kubectl(control_plane, namespace)
+        of_kubectl(ask)
     if what == "replace":
         run("apply", "jobs", code=0)
         launcher(document)["template"]["spec"]["containers"][0]["workingDir"] = "/data"
