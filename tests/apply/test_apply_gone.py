@@ -81,16 +81,12 @@ def test_a_pod_of_helm_that_is_being_deleted_is_waited_for(
         assert objects()["Pod/mnist-worker-0"]["metadata"]["uid"] != old
 
 
-def fail(control_plane, path: str) -> None:
-    status = {"phase": "Failed", "containerStatuses": []}
-    control_plane.set_status(path, status)
-
-
 def test_a_deletion_that_nobody_finished_is_explained(
-    applied, control_plane, namespace, run, kubelet, pod
+    applied, control_plane, namespace, run, kubelet, pod, ask
 ):
     applied(replicas=1)
-    fail(control_plane, pod.path)
+    failed = {"phase": "Failed", "containerStatuses": []}
+    ask("PATCH", f"{pod.path}/status", {"status": failed})
     control_plane.half_delete(namespace, "mnist-worker-0")
     done = run("apply", "jobs", "--timeout", "3s", code=3)
     for shown in (done.stdout, run("status", "mnist").stdout):
