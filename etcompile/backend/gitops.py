@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 from etcompile.backend.job_config import ends_with_run
 from etcompile.backend.job_objects import waits
 from etcompile.k8s.bookkeeping import ANNOTATIONS_LIMIT, copied_annotations
-from etcompile.k8s.objects import SYNC_WAVE, Object, wave
+from etcompile.k8s.objects import SYNC_WAVE, Object, labels_of, wave
 from etcompile.model import Job, Profile
 
 _NEVER_DELETED = frozenset({"Namespace", "PersistentVolumeClaim"})
@@ -150,7 +150,7 @@ def _flux(value: Object, _wave: int, situation: Situation) -> dict[str, str]:
     if value["kind"] in _NEVER_DELETED:
         added["kustomize.toolkit.fluxcd.io/prune"] = "Disabled"
     # Flux reads labels too (reference/gitops.md 2.1).
-    labels = value["metadata"].get("labels") or {}
+    labels = labels_of(value)
     return {key: text for key, text in added.items() if key not in labels}
 
 

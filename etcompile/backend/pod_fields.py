@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.job_config import PREFLIGHT_SCRIPT
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, labels_of
 from etcompile.model import Job, Role, SshCredentials
 from etcompile.model.protocol import (
     HOSTS,
@@ -169,7 +169,7 @@ def with_preflight(job: Job, objects: Sequence[Object]) -> tuple[Object, ...]:
 
 
 def _pod_with_preflight(job: Job, pod: Object) -> Object:
-    role = job.role((pod["metadata"].get("labels") or {}).get(ROLE_LABEL, ""))
+    role = job.role(labels_of(pod).get(ROLE_LABEL, ""))
     if job.preflight is None or role is None or role.name not in job.preflight.roles:
         return pod
     spec = pod["spec"]

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from etcompile.k8s import pods as pod_status
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, labels_of
 from etcompile.k8s.quantity import number
 from etcompile.k8s.requests import requested, written
 from etcompile.model.protocol import JOB_LABEL
@@ -202,7 +202,7 @@ def of_document(document: Any) -> Snapshot:
 
 def job_of(pod: Object) -> str:
     """Return the job of etcompile that owns a Pod, `namespace/name`; "" if none does."""
-    job = (pod["metadata"].get("labels") or {}).get(JOB_LABEL)
+    job = labels_of(pod).get(JOB_LABEL)
     return f"{pod['metadata'].get('namespace')}/{job}" if job else ""
 
 
@@ -241,14 +241,14 @@ def _unique(nodes: Sequence[Object]) -> set[str]:
     """Return the labels that distinguish single nodes, which most selectors do not use."""
     values: dict[str, Counter[str]] = defaultdict(Counter)
     for node in nodes:
-        for key, value in (node["metadata"].get("labels") or {}).items():
+        for key, value in labels_of(node).items():
             values[key][value] += 1
     many = (key for key, counts in values.items() if len(counts) > max(20, counts.total() // 2))
     return {HOSTNAME, *many}
 
 
 def _group(node: Object, unique: Collection[str]) -> Group:
-    spec, labels = node.get("spec") or {}, node["metadata"].get("labels") or {}
+    spec, labels = node.get("spec") or {}, labels_of(node)
     taints = {*map(taint_of, spec.get("taints") or ())}
     if spec.get("unschedulable"):
         taints.add(("node.kubernetes.io/unschedulable", "", "NoSchedule"))

@@ -21,7 +21,14 @@ from etcompile.k8s.bookkeeping import (
     copied_annotations,
     stored_size,
 )
-from etcompile.k8s.objects import SYNC_WAVE, WAVE_ANNOTATIONS, WAVE_PODS, Object
+from etcompile.k8s.objects import (
+    SYNC_WAVE,
+    WAVE_ANNOTATIONS,
+    WAVE_PODS,
+    Object,
+    annotations_of,
+    labels_of,
+)
 from etcompile.k8s.path import containers_of, mappings_of, texts_in
 from etcompile.k8s.references import references
 from etcompile.model import Job, Origin, Profile
@@ -56,7 +63,7 @@ def check_compiled(
     large: list[Diagnostic] = []
     for value in objects:
         kind, name = value["kind"], value["metadata"]["name"]
-        annotations = value["metadata"].get("annotations") or {}
+        annotations = annotations_of(value)
         if kind == "Pod":
             waves.setdefault(annotations.get(SYNC_WAVE, "0"), name)
         if annotations and (size := _size(annotations)) > ANNOTATIONS_LIMIT:
@@ -137,7 +144,7 @@ def _samples(objects: Sequence[Object]) -> Iterator[Object]:
     first: dict[tuple[str, str], Object] = {}
     last: dict[tuple[str, str], Object] = {}
     for value in objects:
-        role = (value["metadata"].get("labels") or {}).get(ROLE_LABEL)
+        role = labels_of(value).get(ROLE_LABEL)
         if role is None:
             yield value
         else:

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.k8s import quantity
-from etcompile.k8s.objects import Object, is_custom, without_nulls
+from etcompile.k8s.objects import Object, is_custom, labels_of, without_nulls
 from etcompile.k8s.path import KeyedPath, keyed, mappings_of, value_at, value_path
 from etcompile.k8s.strategic import merged
 from etcompile.k8s.traced import PatchError, Traced
@@ -82,7 +82,7 @@ def patched_objects(
         data = after.value if with_nulls.isdisjoint(applied) else without_nulls(after.value)
         results.append(data)
         # Replicas of a role after the same edits differ only in their numbers.
-        role = (data["metadata"].get("labels") or {}).get(ROLE_LABEL)
+        role = labels_of(data).get(ROLE_LABEL)
         group = (data["kind"], role or number, *applied)
         if group not in changed:
             changed[group] = structs.replace(after, value=data)

@@ -26,7 +26,7 @@ from etcompile.causes.goodput import (
     spans_of,
 )
 from etcompile.compiler.stored import StoredJobError, read_text
-from etcompile.k8s.objects import LiveObject, timestamp
+from etcompile.k8s.objects import LiveObject, labels_of, timestamp
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job, Settings
 from etcompile.model.protocol import (
@@ -214,7 +214,7 @@ def status_of_job(
         spans = []
         for pod in its.pods.values():
             if run_of(pod) == record.run:
-                labels = pod["metadata"].get("labels") or {}
+                labels = labels_of(pod)
                 rank = labels.get(ROLE_LABEL, ""), labelled_rank(labels)
                 spans.append((rank, spans_of(pod)))
         trained = in_training(job, spans, record, now)
@@ -286,7 +286,7 @@ def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator
             if of_run != its.run:
                 yield f"{name} ({state(pod)}, of another run, {of_run})"
             continue
-        run = (pod["metadata"].get("labels") or {}).get(RUN_LABEL)
+        run = labels_of(pod).get(RUN_LABEL)
         of = "" if run == job.run_id else f", run {run}" if run else ", the run without an ID"
         yield f"{name} ({state(pod)}{of})"
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from etcompile.causes.log import failures_of
 from etcompile.k8s import jobs as job_status
 from etcompile.k8s import pods as pod_status
-from etcompile.k8s.objects import LiveObject, Object, is_going, seconds, status_of
+from etcompile.k8s.objects import LiveObject, Object, is_going, labels_of, seconds, status_of
 from etcompile.model import Role
 from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL
 from etcompile.model.run_completion import Ranked, holder
@@ -87,7 +87,7 @@ def _created(value: LiveObject) -> str:
 
 def labelled_replica(pod: LiveObject) -> Replica:
     """Return the replica of a Pod by its labels alone, for an unreadable job."""
-    labels = pod["metadata"].get("labels") or {}
+    labels = labels_of(pod)
     number = label_number(labels.get(INDEX_LABEL))
     return structs.replace(_of_pod(pod), role=labels.get(ROLE_LABEL, "(no role)"), index=number)
 
@@ -104,7 +104,7 @@ def replicas_of(
     out = {replica.out for _, replica in record.every_replica()}
     ranks: defaultdict[int, list[Ranked]] = defaultdict(list)
     for pod in pods.values() if role.recovery.relaunch is not None else ():
-        labels = pod["metadata"].get("labels") or {}
+        labels = labels_of(pod)
         if labels.get(ROLE_LABEL) == role.name and pod["metadata"].get("uid") not in out:
             lives = not (pod_status.has_ended(pod) or is_going(pod))
             index, created = label_number(labels.get(INDEX_LABEL)), seconds(_created(pod)) or 0.0

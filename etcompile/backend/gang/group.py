@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Source
 from etcompile.k8s import requests
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, labels_of
 from etcompile.k8s.path import dotted
 from etcompile.model import Gang, Job, Member, Origin, Role, Settings
 from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL
@@ -224,5 +224,5 @@ def place_of(group: Group, pod: Object) -> Place | None:
 
 
 def _labels(value: Object) -> Mapping[str, str]:
-    labels: Mapping[str, str] = value["metadata"].get("labels") or {}
+    labels: Mapping[str, str] = labels_of(value)
     return labels

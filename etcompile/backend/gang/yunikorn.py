@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.objects import annotations_of
 from etcompile.k8s.quantity import number
 from etcompile.k8s.requests import requested, written
 from etcompile.model.schedulers import SCHEDULER_NAMES
@@ -65,7 +66,7 @@ def problems(group: Group) -> Iterator[Diagnostic]:
     problems: dict[str, None] = {}
     # Pods of a role share one PodSpec, unless an overlay patched them.
     for pod, spec in {id(spec): (pod, spec) for pod, spec in pod_specs(group.objects)}.values():
-        notes = pod["metadata"].get("annotations") or {}
+        notes = annotations_of(pod)
         name = notes.get(_NAME)
         try:
             task_groups = json.loads(notes.get(_GROUPS, "[]"))

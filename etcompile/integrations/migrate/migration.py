@@ -23,6 +23,7 @@ from etcompile.integrations.migrate import runtime_snapshots
 from etcompile.integrations.migrate.adoption import fates, is_pod
 from etcompile.integrations.migrate.cleanup import cleaned, workers
 from etcompile.integrations.migrate.handover import Handover, instructions
+from etcompile.k8s.objects import labels_of
 from etcompile.load import Document
 from etcompile.model import Job
 
@@ -147,7 +148,7 @@ def _secret(job: Job, others: Sequence[Mapping[str, Any]]) -> str | None:
     if ssh is None:
         return None
     for value in others:
-        labels = value["metadata"].get("labels") or {}
+        labels = labels_of(value)
         if not is_pod(value) or any(labels.get(k) != v for k, v in job.selector.items()):
             continue
         for volume in (value.get("spec") or {}).get("volumes") or ():

@@ -21,7 +21,7 @@ from msgspec import Struct, field, structs
 from etcompile.backend.identity import job_labels
 from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun, away_from, outside_of_gang
-from etcompile.k8s.objects import Object, is_going, seconds
+from etcompile.k8s.objects import Object, is_going, labels_of, seconds
 from etcompile.k8s.pod_state import TOUCHED, how_it_ended
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.kubeapi.controller.backoff import LONGEST, backoff
@@ -380,7 +380,7 @@ class ActionExecutor(Struct, frozen=True):
                 # The watcher may list ConfigMaps, but not get one.
                 maps, fields = self.cluster.resource(*_CONFIG_MAP), f"metadata.name={name}"
                 for value in self.cluster.list(maps, namespace, fields=fields).items:
-                    if (value["metadata"].get("labels") or {}).get(JOB_LABEL) != job:
+                    if labels_of(value).get(JOB_LABEL) != job:
                         message = f"the ConfigMap {name} does not have the label {JOB_LABEL}={job}"
                         hint = "add it, or delete the ConfigMap"
                         raise BlockedError("NameTaken", f"{message}: {hint}") from error
