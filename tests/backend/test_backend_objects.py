@@ -4,11 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import etcompile
 from etcompile import SecretMode, Settings
-from etcompile.compiler.stored import StoredJobError, read_stored, stored_value
 from specs import by_name, compiled, container, errors, launcher, training_job, warnings, worker
 
 
@@ -220,32 +218,3 @@ def test_template_that_does_not_render_is_reported_by_name(tmp_path: Path, text:
     [problem] = result.diagnostics
     assert problem.code == "ET5004"
     assert "run-once.sh.j2" in problem.message
-
-
-# The stored job ---------------------------------------------------------------------------------
-
-
-def test_the_stored_job_compiles_to_the_same_pods() -> None:
-    from etcompile import backend, emit
-    from specs import scale_in, scale_out
-
-    job = training_job(replicas=3, slotsPerWorker=2, launcherAttachMode="kubexec")
-    settings = Settings(services="shared", init_image="busybox:1.36")
-    intents = [scale_in("a", ["mnist-worker-1"]), scale_out("b", 2)]
-    first = compiled(job, *intents, namespace="ml", settings=settings)
-    text = by_name(first)["ConfigMap", "mnist-config"]["data"]["job.yaml"]
-
-    again, with_settings = read_stored(yaml.safe_load(text))
-    assert with_settings == settings
-    stored = emit.to_yaml(stored_value(again, with_settings))
-    assert stored == text
-    objects = backend.lower(again, with_settings, backend.Texts(), stored)
-    assert emit.ordered(objects) == list(first.objects)
-
-
-@pytest.mark.parametrize(
-    "value", [{}, {"apiVersion": "etcompile.dev/v9", "kind": "StoredJob", "document": {}}]
-)
-def test_a_stored_job_of_another_kind_is_refused(value: Any) -> None:
-    with pytest.raises(StoredJobError):
-        read_stored(value)

@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 import etcompile
-from etcompile import Options, Settings, backend
-from etcompile.compiler import run_objects as stage
-from etcompile.compiler.stored import read_patches, read_stored
+from etcompile import Options, Settings
+from etcompile.compiler.stored import read_stored
 from etcompile.model import InPlace
 from etcompile.model.protocol import is_config
 from fidelity.every_job import JOBS, changed, compiled, pod_templates
@@ -429,26 +428,6 @@ def test_the_watcher_reads_the_settings_with_their_defaults() -> None:
     settings = {"supervisor_port": "2000", "stop_timeout": "5", "checkpoint_signal": "USR1"}
     expected = InPlace("together", ("worker",), 5, "USR1", port=2000)
     assert model(in_place(job, **settings)).in_place == expected
-
-
-@pytest.mark.parametrize("overlays", [(), ("prod",)], ids=["plain", "overlaid"])
-@pytest.mark.parametrize("profile", ["argocd", "flux", None])
-@pytest.mark.parametrize("example", ["pytorchjob/in-place", "mpijob-v2beta1/in-place"])
-def test_a_pod_that_the_watcher_makes_again_is_the_one_that_git_has(
-    example: str, profile: Any, overlays: tuple[str, ...]
-) -> None:
-    settings = Settings(profiles=(profile,) if profile else ())
-    result = compiled(JOBS[example], settings=settings, overlays=overlays)
-    [config] = [value for value in result.objects if is_config(value["metadata"])]
-    stored = yaml.safe_load(config["data"]["job.yaml"])
-    job, read = read_stored(stored)
-    edits = read_patches(stored)
-    around = stage.situation_of_some(job, read, job, edits)
-    for role in job.roles:
-        pods = stage.pods(job, read, role.name, role.members, edits)
-        for value in backend.annotated(pods, read.profiles, around):
-            key = value["kind"], value["metadata"]["name"]
-            assert value == by_name(result)[key]
 
 
 def test_a_job_that_restarts_in_place_is_another_run() -> None:

@@ -38,7 +38,7 @@ def recompiled(run: StoredRun) -> dict[str, dict]:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_stored_run_compiles_each_pod_of_each_example(folder, profiles, gang):
     # Kueue wants a group for each run.
-    name = "a" if gang == "kueue" else None
+    name = "a" if gang == "kueue" else "auto" if profiles else None
     settings = Settings(profiles=profiles, gang=gang, run=name)
     compilation = compile([folder], Options(settings=settings))
     if not compilation.ok:
@@ -168,6 +168,7 @@ def test_marks_say_whether_a_tool_recreates_deleted_objects(metadata, synced):
         "a: b: c",
         "kind: StoredJob",
         "apiVersion: etcompile.dev/v1alpha1\nkind: StoredJob",
+        "{apiVersion: etcompile.dev/v9, kind: StoredJob, document: {}}",
         json.dumps({"apiVersion": "etcompile.dev/v1alpha1", "kind": "StoredJob", "document": 7}),
     ],
 )

@@ -71,15 +71,3 @@ def test_a_run_keeps_its_host_names() -> None:
     pods = [v for v in compiled(runtime(), run="a1").objects if v["kind"] == "Pod"]
     assert [pod["spec"]["hostname"] for pod in pods] == ["t-node-0-0", "t-node-0-1"]
     assert {variables(pod)["PET_MASTER_ADDR"] for pod in pods} == {"t-node-0-0.t"}
-
-
-def test_the_watcher_makes_the_same_pods_of_the_stored_job() -> None:
-    from etcompile.backend import lower_pods
-    from etcompile.compiler.stored import read_text
-
-    compilation = compiled(runtime())
-    [config] = [v for v in compilation.objects if v["kind"] == "ConfigMap"]
-    stored = read_text(config["data"]["job.yaml"])
-    [role] = stored.job.roles
-    again = lower_pods(stored.job, role.name, role.members, stored.settings)
-    assert [dict(pod) for pod in again] == [v for v in compilation.objects if v["kind"] == "Pod"]

@@ -4,13 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from rendering import done, render, write
 
 import etcompile
-from etcompile import Compilation, Options, Settings, emit
-from etcompile.backend import Texts, lower
-from etcompile.compiler.stored import read_stored, stored_value
+from etcompile import Compilation, Options, Settings
 from etcompile.model import SecretMode
 from etcompile.model import Settings as ModelSettings
 from specs import by_name, compiled, errors, pods, scale_in, scale_out, training_job, worker
@@ -171,20 +168,6 @@ def test_a_name_with_its_run_must_fit() -> None:
     assert "the ID of its run" in str(problem.hint)
 
 
-def test_a_replacement_compiled_from_the_stored_job_equals_the_pod() -> None:
-    for run in ("r2", "auto"):
-        more = scale_out("a", 2)
-        more["metadata"]["namespace"] = "ml"
-        compilation = _run(_kubexec(), more, run=run)
-        objects = by_name(compilation)
-        text = objects["ConfigMap", "mnist-config"]["data"]["job.yaml"]
-        job, settings = read_stored(yaml.safe_load(text))
-        assert isinstance(settings, ModelSettings)
-        lowered = lower(job, settings, Texts(), emit.to_yaml(stored_value(job, settings)))
-        again = {(o["kind"], o["metadata"]["name"]): o for o in lowered}
-        assert again == objects
-
-
 def test_the_command_line_has_it_too(tmp_path: Path) -> None:
     job = write(tmp_path / "job.yaml", training_job())
     assert "name: mnist-r2-worker-0" in done(job, "--run", "r2").stdout
@@ -252,19 +235,3 @@ def test_the_spec_hash_of_a_job_with_default_settings_stays_what_it_always_was()
     )
     fields = {field: getattr(everything, field) for field in everything.__struct_fields__}
     assert _hashes(**fields) == {"b6d16fa9b8f0"}
-
-
-@pytest.mark.parametrize("settings", [{}, {"gang": "volcano"}, {"init_image": "busybox:1"}])
-@pytest.mark.parametrize("run", [None, "auto", "r2"])
-def test_a_stored_job_is_the_run_that_its_pods_are(settings: dict[str, Any], run: Any) -> None:
-    from etcompile.backend import spec_hash
-
-    job = training_job()
-    job["metadata"]["namespace"] = "ml"
-    objects = by_name(compiled(job, settings=ModelSettings(run=run, **settings)))
-    text = objects["ConfigMap", "mnist-config"]["data"]["job.yaml"]
-    stored, _ = read_stored(yaml.safe_load(text))
-    for (kind, _), value in objects.items():
-        if kind == "Pod":
-            marked = value["metadata"]["annotations"]["etcompile.dev/spec-hash"]
-            assert marked == spec_hash(stored)
