@@ -136,36 +136,6 @@ def test_any_accepted_job_renders_to_objects_that_kubernetes_accepts(
             assert faults(value, version) == []
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-@examples(200)
-@given(data=st.data())
-def test_a_job_with_any_value_in_any_place_gives_diagnostics_and_no_traceback(
-    data: st.DataObject,
-) -> None:
-    documents = [training_job(), scale_out("a", 1), scale_in("b", ["mnist-worker-0"])]
-    for document in documents:
-        where: Any = document
-        while True:
-            steps = list(where) if isinstance(where, dict) else list(range(len(where)))
-            if not steps:
-                break
-            step = data.draw(st.sampled_from(steps))
-            if not isinstance(where[step], dict | list) or data.draw(st.booleans()):
-                where[step] = data.draw(json_values)
-                break
-            where = where[step]
-    result = etcompile.compile(documents)
-    assert result.ok or not result.objects
-
-
 @pytest.mark.parametrize("value", [None, 1, "text", [], {}, {"apiVersion": "v1"}, {"kind": 3}])
 def test_list_item_that_is_no_document_is_reported(value: Any) -> None:
     result = etcompile.compile([{"apiVersion": "v1", "kind": "List", "items": [value]}])

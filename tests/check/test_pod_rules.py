@@ -4,8 +4,6 @@ import json
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from etcompile.check import kubernetes
 from etcompile.check.pod_rules import check_images, check_pod_template
@@ -321,42 +319,6 @@ def test_an_image_that_a_runtime_may_pull_is_none(image):
 def test_images_of_init_containers_count_too():
     (document,) = parse(TEMPLATE.replace("fetch:1", "fetch")).documents
     assert only(image_problems(document)).location.line == 10
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    *("metadata", "labels", "annotations", "spec", "containers", "initContainers"),
-                    *("volumes", "name", "image", "env", "value", "valueFrom", "ports", "emptyDir"),
-                    *(
-                        "containerPort",
-                        "volumeMounts",
-                        "mountPath",
-                        "resources",
-                        "limits",
-                        "requests",
-                    ),
-                    *("livenessProbe", "lifecycle", "preStop", "nodeSelector", "subPath", "cpu"),
-                ]
-            ),
-            inner,
-            max_size=5,
-        )
-    ),
-    max_leaves=40,
-)
-
-
-@given(JSON)
-def test_a_template_of_any_shape_gives_diagnostics_never_a_traceback(template):
-    value = {"apiVersion": "v1", "kind": "PodTemplate", "template": template}
-    for document in from_values([value]).documents:
-        problems = [*check_pod_template(document, AT), *check_images(document, AT)]
-        assert {problem.code for _, problem in problems} <= {"ET4002", "ET4004", "ET2040"}
 
 
 def test_misspelt_image_is_not_also_reported_as_missing():

@@ -23,7 +23,7 @@ SEED = 33
 
 def test_no_recombined_input_ends_in_a_traceback():
     recombination = Recombination(SEED, texts([ROOT / "examples", ROOT / "tests" / "oracle"]))
-    for number in range(100):
+    for number in range(500):
         run(recombination.input(number), number)
 
 
@@ -31,41 +31,6 @@ def test_no_recombined_input_ends_in_a_traceback():
 def test_comments_before_a_broken_text_are_read_in_linear_time(newline):
     compilation = compile("-", stdin=io.BytesIO(("#" + newline).encode() * 3000 + b"a: ["))
     assert [one.code for one in compilation.diagnostics] == ["ET1005"]
-
-
-JOB = """\
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: TrainJob
-metadata: {name: x}
-spec: {runtimeRef: {name: RUNTIME}}
-"""
-RUNTIME = """\
----
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: ClusterTrainingRuntime
-metadata: {name: steps}
-spec: {template: {spec: {replicatedJobs: [
-  {name: x, template: {spec: {template: {spec: {POD}}}}}]}}}
-"""
-BROKEN = {
-    "a reference beside spec": JOB.replace("RUNTIME", "torch-distributed") + "runtimeRef: x\n",
-    **{
-        name: JOB.replace("RUNTIME", "steps") + RUNTIME.replace("POD", pod)
-        for name, pod in {
-            "a claim that is text": (
-                "volumes: [{name: x, persistentVolumeClaim: x}], containers: [{name: x}]"
-            ),
-            "a mount without a name": "containers: [{name: x, volumeMounts: [{mountPath: /x}]}]",
-            "a volume without a name": "volumes: [{emptyDir: {}}], containers: [{name: x}]",
-            "containers that are text": "containers: x",
-        }.items()
-    },
-}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_a_trainjob_with_a_broken_runtime_is_refused(case):
-    assert not compile("-", stdin=io.BytesIO(BROKEN[case].encode())).ok
 
 
 @pytest.mark.parametrize("field", ["overlays", "runtimes", "ignore", "inputs", "settings"])

@@ -1,11 +1,11 @@
-"""What an overlay writes into a compiled object has the type that its field has."""
+"""Wrong types in an overlay, or in what it writes into objects, are refused without a crash."""
 
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import etcompile
@@ -40,6 +40,12 @@ JOBS = {
     "kubexec": (HOROVOD, Settings(services="shared", init_image="example.com/init:1")),
 }
 WRONG = [5, 1.5, True, "text", "", {}, {"a": "b"}, {"a": {"b": 1}}, [], [5], [[]], [{"a": "b"}]]
+FIELDS = st.sampled_from(["metadata", "spec", "name", "target", "patch", "kind", "labels", "image"])
+VALUES = st.recursive(
+    st.none() | st.integers(-1, 3) | st.sampled_from(["main", "Pod", "delete"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4),
+    max_leaves=12,
+)
 
 
 @cache
@@ -129,3 +135,21 @@ def test_external_secret_keeps_the_name_that_pods_mount() -> None:
     patch = {"spec": {"target": {"name": "another"}}}
     [problem] = patched("external", "ExternalSecret", patch).diagnostics
     assert "spec.target.name of ExternalSecrets" in problem.message
+
+
+@examples(200)
+@given(VALUES)
+def test_any_document_is_an_overlay_or_refused(value: Any) -> None:
+    head = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
+    for fields in (("patches", "images"), ("settings", "namespace", "resources")):
+        overlay = {**head, **dict.fromkeys(fields, value)}
+        etcompile.compile([SSH], Options(overlays=(overlay,)))
+
+
+@examples(50)
+@example("a" * 300)
+@example("a\0b")
+@example("\ud800")
+@given(st.text(min_size=1))
+def test_any_overlay_name_is_resolved_or_refused_without_a_crash(name: str) -> None:
+    etcompile.compile([SSH], Options(overlays=(name,)))
