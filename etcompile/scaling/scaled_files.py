@@ -29,6 +29,7 @@ from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_er
 from etcompile.diagnostics.diagnostic import Fix, Replace
 from etcompile.diagnostics.spelling import probably
 from etcompile.fixes import with_fix
+from etcompile.frontends.et_operator.scaleout_scalein import intent_document
 from etcompile.frontends.trainer.runtimes import is_runtime, named_runtimes
 from etcompile.k8s.path import dotted, value_at
 from etcompile.k8s.pods import KUBECTL_NAMES
@@ -38,7 +39,6 @@ from etcompile.naming import natural
 
 _LISTED = 8
 _SEQUENCE = "etcompile.dev/sequence"
-_ETCOMPILE = "etcompile.dev/v1alpha1"
 _LABEL_LIMIT = 63
 """Characters of a label's value: the Pods of a ScaleOut have its name in one."""
 _NUMBERED = re.compile(r"scale-(?P<number>\d{1,9})-(?:out|in)\.ya?ml", re.ASCII)
@@ -308,15 +308,7 @@ def _intent(
     elif natural(file) <= natural(Path(last).name):
         # '_' comes after the dot of the other's suffix.
         file = f"{Path(last).stem}_{file}"
-    # et-operator's own kind for its TrainingJob, etcompile's for any other.
-    is_ours = job.kind != "TrainingJob"
-    selector = {"kind": job.kind, "name": job.name} if is_ours else {"name": job.name}
-    return folder / file, {
-        "apiVersion": _ETCOMPILE if is_ours else job.api_version,
-        "kind": "ScaleOut" if way == "out" else "ScaleIn",
-        "metadata": metadata,
-        "spec": {"selector": selector, **spec},
-    }
+    return folder / file, intent_document(job.api_version, job.kind, job.name, metadata, spec)
 
 
 def _edited(

@@ -4,6 +4,9 @@ Their specs are equal except for the selector, which in etcompile's names a kind
 which workers they mean, by et-operator's rules for indexes (reference/et-operator.md 5).
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from etcompile.diagnostics import Source, codes, diagnose
 from etcompile.frontends.document_parts import OF_INTENTS, heading
 from etcompile.frontends.kind import Kind, Lowered
@@ -55,6 +58,26 @@ def lower(source: Source) -> Lowered:
         notes.append(diagnose(codes.COUNT_IGNORED, origin.locate("count", key=True)))
     count = None if pods else removed["count"]
     return ScaleIn(**fields, count=count, pods=pods, pod_origins=origins), notes
+
+
+def intent_document(
+    api_version: str, kind: str, name: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the scale intent for a job: of et-operator for its TrainingJob, else of etcompile.
+
+    Args:
+        api_version, kind, name: Those of the job.
+        spec: That of the intent without its selector, with `toAdd` or `toDelete`.
+    """
+    selector = {"name": name}
+    if (api_version, kind) != (_ET_OPERATOR, "TrainingJob"):
+        api_version, selector = _ETCOMPILE, {"kind": kind, "name": name}
+    return {
+        "apiVersion": api_version,
+        "kind": "ScaleOut" if "toAdd" in spec else "ScaleIn",
+        "metadata": metadata,
+        "spec": {"selector": selector, **spec},
+    }
 
 
 KINDS = tuple(
