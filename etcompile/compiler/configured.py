@@ -9,6 +9,7 @@ otherwise.
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ from etcompile.k8s.names import is_label
 from etcompile.load import Boundary, Limits, access, configuration
 from etcompile.load.access import Exclude
 from etcompile.load.configuration import Configuration, Place
-from etcompile.model import PROFILES, Profile, Settings
-from etcompile.model.settings import duration, secret_mode
+from etcompile.model import Settings
+from etcompile.model.settings import duration, secret_mode, setting_value
 from etcompile.overlays.overlay_files import shipped
 
 # yaml compiles patterns on import. At the end of a long chain of imports, where it is first used,
@@ -364,11 +365,6 @@ def _dlrover_version(value: str) -> str:
     return value
 
 
-def _profiles(values: tuple[Profile, ...]) -> tuple[Profile, ...]:
-    """Return the tools in a fixed order: that of the user must not change the stored job."""
-    return tuple(profile for profile in PROFILES if profile in values and profile != "plain")
-
-
 def _prices(values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
         if not re.fullmatch(r"[^=]+=\d+(\.\d+)?", value):
@@ -396,11 +392,11 @@ def _existing(what: str, exists: Callable[[Path], bool]) -> Callable[[str], Path
     return read
 
 
-def _text(name: str, read: Callable[[str], str | None] = lambda text: text or None) -> Rule:
+def _text(name: str) -> Rule:
     """Return the rule of a free text, whose syntax is in the schema of overlays."""
 
     def checked(value: str) -> str | None:
-        text = read(value)
+        text: str | None = setting_value(name, value)
         is_default = text in (None, getattr(Settings(), name))
         if not is_default and (problem := refusal(name, text)):
             raise ValueError(problem)
@@ -416,31 +412,27 @@ def _secret_file(text: str) -> str | None:
         return None  # reported when it is read
 
 
-def _same(text: str) -> str:
-    return text
-
-
 _RULES = {
     "capacity": Rule(path=lambda text: None if text.partition(":")[0] == "cluster" else text),
     "allow-plain-secrets": Rule(danger="it lets Secrets pass"),
-    "cluster-domain": _text("cluster_domain", lambda domain: domain.strip(".")),
+    "cluster-domain": _text("cluster_domain"),
     "dlrover-version": Rule(_dlrover_version),
     "drain": Rule(duration),
     "exclude": Rule(_patterns),
     "gang-scheduler": _text("gang_scheduler"),
     "ignore": Rule(_codes),
-    "ignore-differences": Rule(_existing("File", Path.is_file), _same),
+    "ignore-differences": Rule(_existing("File", Path.is_file), str),
     "init-image": _text("init_image"),
     "kubectl-image": _text("kubectl_image"),
     "kubernetes-version": Rule(minor_version),
     "namespace": Rule(namespace_name),
     "overlay": Rule(path=lambda text: None if text in shipped() else text),
     "price": Rule(_prices),
-    "profile": Rule(_profiles),
+    "profile": Rule(partial(setting_value, "profiles")),
     "run": _text("run"),
-    "runtimes": Rule(path=_same),
+    "runtimes": Rule(path=str),
     "secret": Rule(secret_mode, _secret_file),
-    "templates": Rule(_existing("Directory", Path.is_dir), _same, danger="a template is a program"),
+    "templates": Rule(_existing("Directory", Path.is_dir), str, danger="a template is a program"),
 }
 
 

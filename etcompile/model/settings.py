@@ -7,7 +7,7 @@ value.
 import contextlib
 import os
 import re
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from msgspec import Struct, structs
 
@@ -146,3 +146,20 @@ class Settings(Struct, frozen=True, rename="camel"):
 
 SETTINGS = dict(zip(Settings.__struct_encode_fields__, Settings.__struct_fields__, strict=True))
 """The fields of settings by their names in overlays and stored jobs."""
+
+
+def setting_value(field: str, value: Any) -> Any:
+    """Convert a value as users write it to that of a field of `Settings`."""
+    match field:
+        case "secret":
+            return secret_mode(value)
+        case "kubernetes_version":
+            return value.removeprefix("v")
+        case "init_image" | "kubectl_image" | "gang_scheduler" | "run":
+            return value or None
+        case "cluster_domain":
+            return value.strip(".")
+        case "profiles":
+            # In a fixed order: that of the user must not change the stored job.
+            return tuple(profile for profile in PROFILES if profile in value and profile != "plain")
+    return value

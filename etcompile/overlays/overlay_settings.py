@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.model import GANGS, PROFILES, Settings
-from etcompile.model.settings import SETTINGS, secret_mode
+from etcompile.model import GANGS, Settings
+from etcompile.model.settings import SETTINGS, secret_mode, setting_value
 from etcompile.overlays.document_patches import new_image
 from etcompile.overlays.overlay import Edit, Overlay, Target
 
@@ -53,7 +53,9 @@ def settled(
         folder = os.path.dirname(overlay.source.locate(()).file)  # noqa: PTH120 - may be no path
         for name, value in overlay.settings.items():
             if name not in impossible and (field := SETTINGS[name]) not in explicit:
-                values[field] = _value(field, value, folder)
+                # Make a file relative to where the overlay is used, not to the overlay.
+                read = setting_value(field, value)
+                values[field] = read.relative_to(folder) if field == "secret" else read
                 deciding[name] = overlay
         for edit in overlay.edits:
             if edit.change != "image" or edit.target != Target():
@@ -64,19 +66,3 @@ def settled(
                     values[field] = new
                     matched.add(edit)
     return structs.replace(before, **values), deciding, frozenset(matched), problems
-
-
-def _value(field: str, value: Any, folder: str) -> Any:
-    match field:
-        case "secret":
-            # Make the file relative to where the overlay is used, not to the overlay.
-            return secret_mode(value).relative_to(folder)
-        case "kubernetes_version":
-            return value.removeprefix("v")
-        case "init_image" | "kubectl_image" | "gang_scheduler" | "run":
-            return value or None
-        case "cluster_domain":
-            return value.strip(".")
-        case "profiles":
-            return tuple(profile for profile in PROFILES if profile in value and profile != "plain")
-    return value
