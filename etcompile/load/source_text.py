@@ -5,7 +5,6 @@ an editor shows when a diagnostic needs them. It also decodes, because an invali
 position too.
 """
 
-import functools
 import itertools
 import re
 from bisect import bisect_left, bisect_right
@@ -16,13 +15,18 @@ from msgspec import Struct, field
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 
 _LINE_BREAK = re.compile("\r\n|\r|\n")
-_NOT_ALLOWED_ASCII = re.compile("[^\t\n\r\x20-\x7e]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMES = {"\x00": "NUL", "\x08": "BS", "\x0c": "FF", "\x1b": "ESC", "\x7f": "DEL"}
 _LONGEST_SHOWN_LINE = 1000
-# Patterns as texts, which `re` compiles when a line is shown.
+# Patterns as texts, which `re` compiles when a line is shown, or a character is not printable.
 _DOCUMENT_END = r"(?:\A|(?<=[\r\n]))---(?=\s)|\Z"
 _OF_SECRETS = r"""\bkind["']?[ \t]*:\s*["']?Secret(?![\w-])"""
+_SURROGATE = "[\ud800-\udfff]"
+_NOT_ALLOWED_ASCII = "[^\t\n\r\x20-\x7e]"
+_NOT_ALLOWED = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+"""What YAML 1.1 does not call printable (5.1 Character Set).
+
+This includes a byte order mark inside the text, and surrogates in texts of Python code.
+"""
 
 
 class Text(Struct, eq=False):
@@ -100,25 +104,14 @@ def control_character(text: Text) -> Diagnostic | None:
     # YAML allows all characters that Python calls printable, and most texts have no others.
     if text.content.replace("\n", "").replace("\r", "").replace("\t", "").isprintable():
         return None
-    pattern = _NOT_ALLOWED_ASCII if text.content.isascii() else _not_allowed()
-    match = pattern.search(text.content)
+    pattern = _NOT_ALLOWED_ASCII if text.content.isascii() else _NOT_ALLOWED
+    match = re.search(pattern, text.content)
     if match is None:
         return None
     code = f"U+{ord(match[0]):04X}"
     name = _NAMES.get(match[0])
     place = text.location(match.start())
-    if _SURROGATE.search(place.text or ""):
+    if re.search(_SURROGATE, place.text or ""):
         # A line with a surrogate cannot be printed.
         place = Location(place.file, place.line, place.column)
     return diagnose(codes.CONTROL_CHARACTER, place, character=f"{name} ({code})" if name else code)
-
-
-@functools.cache
-def _not_allowed() -> re.Pattern[str]:
-    """Compile, on demand, what YAML 1.1 does not call printable (5.1 Character Set).
-
-    This includes a byte order mark inside the text, and surrogates in texts of Python code.
-    """
-    return re.compile(
-        "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-    )
