@@ -32,14 +32,29 @@ _MOST = 20
 
 
 def hints_for_text(problems: Sequence[Diagnostic], content: str) -> list[Diagnostic]:
-    return _with_hints(problems, _in_broken_line, lambda _: [content])
+    """Add hints to the diagnostics of a text, by the placeholders in the lines of syntax errors."""
+    names: list[list[str]] = []
+    for problem in problems:
+        line = (problem.location and problem.location.text) or ""
+        marked = re.finditer(_MARKED, line) if problem.code in _SYNTAX else ()
+        before = ((match[0], line[: match.start()]) for match in marked)
+        names.append([n for n, b in before if not (b.count("'") % 2 or b.count('"') % 2)])
+    return _with_hints(problems, names, lambda _: [content])
 
 
 def hints_for_documents(
     problems: Sequence[Diagnostic], texts: Callable[[str], Iterable[str]]
 ) -> list[Diagnostic]:
     """Add hints to the diagnostics of documents, given the texts of each input file."""
-    return _with_hints(problems, _in_value, texts)
+    names: list[list[str]] = []
+    for problem in problems:
+        place, is_error = problem.location, problem.severity is Severity.ERROR
+        counts = is_error or problem.code == codes.IMAGE_NOT_PULLABLE
+        value = ""
+        if place and place.text and place.column and counts and problem.code not in _SYNTAX:
+            value = place.text[place.column - 1 :][: place.width]
+        names.append(re.findall(_ANY, value))
+    return _with_hints(problems, names, texts)
 
 
 def helm_template(file: str) -> str:
@@ -49,36 +64,21 @@ def helm_template(file: str) -> str:
     return f"helm template {shlex.quote(os.path.relpath(str(chart)))}" if chart else ""
 
 
-def _in_broken_line(problem: Diagnostic) -> list[str]:
-    line = (problem.location and problem.location.text) or ""
-    if problem.code not in _SYNTAX:
-        return []
-    pairs = ((match[0], line[: match.start()]) for match in re.finditer(_MARKED, line))
-    return [name for name, before in pairs if not (before.count("'") % 2 or before.count('"') % 2)]
-
-
-def _in_value(problem: Diagnostic) -> list[str]:
-    place, is_error = problem.location, problem.severity is Severity.ERROR
-    counts = is_error or problem.code == codes.IMAGE_NOT_PULLABLE
-    if problem.code in _SYNTAX or not counts or not (place and place.text and place.column):
-        return []
-    return re.findall(_ANY, place.text[place.column - 1 :][: place.width])
-
-
 def _with_hints(
     problems: Sequence[Diagnostic],
-    names_of: Callable[[Diagnostic], list[str]],
+    names_of: Sequence[list[str]],
     texts: Callable[[str], Iterable[str]],
 ) -> list[Diagnostic]:
+    """Add hints to diagnostics, given the placeholders that each of them is about."""
     by_file: dict[str, list[str]] = {}
-    for problem in problems:
-        if problem.location and (names := names_of(problem)):
+    for problem, names in zip(problems, names_of, strict=True):
+        if problem.location and names:
             by_file.setdefault(problem.location.file, []).extend(names)
     read = {file: [*texts(file)] for file in by_file}
     remedies = {file: _remedy(by_file[file], read[file], file) for file in read if read[file]}
     result = []
-    for problem in problems:
-        file, names = problem.location.file if problem.location else "", names_of(problem)
+    for problem, names in zip(problems, names_of, strict=True):
+        file = problem.location.file if problem.location else ""
         if file in remedies and names:
             hint = f"{names[0]} is a placeholder of a template: {remedies[file]}"
             if problem.code == codes.YAML_SYNTAX and names[0].startswith("$"):
