@@ -45,7 +45,13 @@ def syntax_problem(text: Text, error: Exception, limits: Limits) -> Diagnostic:
             # 1,000 levels before the reader of the events reaches the lower one.
             return diagnose(codes.NESTING_TOO_DEEP, text.location(at), limit=limits.depth)
         context = error.context_mark.index if error.context_mark else at
-        words = _as_libyaml(error.problem or "", error.context or "")
+        words = error.problem or ""
+        # PyYAML's parser says otherwise what libyaml says.
+        if words.startswith("expected <block end>"):
+            lacking = "key" if (error.context or "").endswith("mapping") else "'-' indicator"
+            words = f"did not find expected {lacking}"
+        elif match := re.match(r"expected ',' or '.'", words):
+            words = f"did not find {match[0]}"
         start, problem, advice = _reworded(text, words, context, at)
     else:
         # An escape in a tag that is not UTF-8 reaches Python without a place.
@@ -61,16 +67,6 @@ def merge_conflict(text: Text) -> Diagnostic | None:
     advice = "keep one of the two sides, and remove the lines <<<<<<<, ======= and >>>>>>>"
     place = text.location(marker.start())
     return diagnose(codes.YAML_SYNTAX, place, problem=problem, advice=advice)
-
-
-def _as_libyaml(problem: str, context: str) -> str:
-    """Translate a problem of PyYAML's parser to libyaml's words."""
-    if problem.startswith("expected <block end>"):
-        lacking = "key" if context.endswith("mapping") else "'-' indicator"
-        return f"did not find expected {lacking}"
-    if match := re.match(r"expected ',' or '.'", problem):
-        return f"did not find {match[0]}"
-    return problem
 
 
 def _reworded(text: Text, problem: str, context: int, at: int) -> _Problem:
@@ -131,7 +127,8 @@ def _unexpected_colon(text: Text, at: int) -> _Problem:
     if match := _NO_SPACE.match(above):
         advice = f"put a space after the colon of '{match[1]}:' on the line above"
         return start, "this key continues the text of the line above", advice
-    if _indentation(line) <= _indentation(above):
+    indent, indent_above = (len(each) - len(each.lstrip(" ")) for each in (line, above))
+    if indent <= indent_above:
         advice = "add the ':' that the line above lacks, or put its text in quotes"
         return start, "this key continues the text of the line above", advice
     advice = "indent it like its siblings; text over several lines needs quotes or '|'"
@@ -165,7 +162,3 @@ def _line(text: Text, offset: int) -> str:
     content = text.content
     end = content.find("\n", offset)
     return content[content.rfind("\n", 0, offset) + 1 : len(content) if end < 0 else end]
-
-
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
