@@ -51,7 +51,27 @@ class Configuration(Struct, frozen=True):
         return sha256(repr(_sorted(self.values)).encode())
 
     def location(self, place: Place) -> Location:
-        return _location(self.file, self.text, (*self.table, *place))
+        """Locate a value by the statement that sets it.
+
+        The parser of the standard library reports no positions. But a file that is cut off after a
+        statement is valid, so the first such part that has the value ends with its statement.
+        """
+        import tomllib  # noqa: PLC0415 - only diagnostics need it
+
+        place = (*self.table, *place)
+        lines = self.text.splitlines()
+        keys = tuple(key for key in place if isinstance(key, str))
+        start = 0
+        for end in range(1, len(lines) + 1):
+            try:
+                part: Any = tomllib.loads("\n".join(lines[:end]) + "\n")
+            except tomllib.TOMLDecodeError:
+                continue
+            if value_at(part, keys) is not None:
+                value = value_at(part, place)
+                return _in_statement(self.file, lines, range(start, end), place, value)
+            start = end
+        return Location(self.file)
 
 
 def read(path: str, root: str) -> Configuration | Diagnostic | None:
@@ -89,11 +109,12 @@ def read(path: str, root: str) -> Configuration | Diagnostic | None:
         values = values.get(key) if isinstance(values, dict) else None
     if values is None and is_project:
         return None
-    if not isinstance(values, dict):
-        where = _location(shown, text, table)
-        return diagnose(codes.CONFIGURATION_SYNTAX, where, problem="tool.etcompile is no table")
     folder = os.path.dirname(path) or "."  # noqa: PTH120
-    return Configuration(shown, folder, root, text, table, values)
+    configuration = Configuration(shown, folder, root, text, table, values)
+    if not isinstance(values, dict):
+        where = configuration.location(())
+        return diagnose(codes.CONFIGURATION_SYNTAX, where, problem="tool.etcompile is no table")
+    return configuration
 
 
 def named(path: str) -> Configuration | Diagnostic:
@@ -203,28 +224,6 @@ def _syntax_error(file: str, text: str, problem: str) -> Diagnostic:
     line = min(line, len(lines))
     where = Location(file, line, column, lines[line - 1])
     return diagnose(codes.CONFIGURATION_SYNTAX, where, problem=words)
-
-
-def _location(file: str, text: str, place: Place) -> Location:
-    """Locate a value by the statement that sets it.
-
-    The parser of the standard library reports no positions. But a file that is cut off after a
-    statement is valid, so the first such part that has the value ends with its statement.
-    """
-    import tomllib  # noqa: PLC0415 - only diagnostics need it
-
-    lines = text.splitlines()
-    keys = tuple(key for key in place if isinstance(key, str))
-    start = 0
-    for end in range(1, len(lines) + 1):
-        try:
-            part: Any = tomllib.loads("\n".join(lines[:end]) + "\n")
-        except tomllib.TOMLDecodeError:
-            continue
-        if value_at(part, keys) is not None:
-            return _in_statement(file, lines, range(start, end), place, value_at(part, place))
-        start = end
-    return Location(file)
 
 
 def _in_statement(
