@@ -17,7 +17,6 @@ BUILT = {
     "actionlint": (MODULE, "github.com/rhysd/actionlint/cmd/actionlint"),
     "crane": (MODULE, "github.com/google/go-containerregistry/cmd/crane"),
     "helm": (INSTALLATION, "helm.sh/helm/v4/cmd/helm"),
-    "kubeconform": (INSTALLATION, "github.com/yannh/kubeconform/cmd/kubeconform"),
     "kustomize": (MODULE, "sigs.k8s.io/kustomize/kustomize/v5"),
 }
 
