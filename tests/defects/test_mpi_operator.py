@@ -1,12 +1,9 @@
-"""One test for each defect of the two MPIJob operators that can be decided without a cluster.
+"""Defects of the two MPIJob operators that can be decided without a cluster.
 
 D1 to D15 are those of reference/mpi-operator-v2.md 7, 39 to 43 those of
-reference/training-operator.md 7. What is missing here happens at run time and is the watcher's
-(test_watcher.py), or is listed in docs/differences.md.
+reference/training-operator.md 7. test_every_defect.py says where the others are.
 """
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +13,6 @@ from etcompile import Settings
 from etcompile.compiler.stored import read_stored
 from specs import by_name, compiled, container, errors, pods
 
-DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
 ETCOMPILE = "etcompile.dev/v1alpha1"
 
 
@@ -69,14 +65,6 @@ def gates(spec: Any) -> list[str]:
     return [one["name"] for one in spec.get("initContainers", ())]
 
 
-def test_mpi_operator_d1_open_mpi_5_reads_the_hostfile_too() -> None:
-    variables = environment(launcher(mpi_job(slotsPerWorker=4)))
-    assert variables["PRTE_MCA_prte_default_hostfile"] == "/etc/mpi/hostfile"
-    assert variables["PRTE_MCA_prte_keep_fqdn_hostnames"] == "false"
-    assert variables["PRTE_MCA_plm_ssh_args"] == "-o ConnectionAttempts=10"
-    assert variables["PRTE_MCA_prte_set_default_slots"] == "4"
-
-
 @pytest.mark.parametrize("version", ["v1", "v2beta1"])
 def test_mpi_operator_d1_who_has_set_these_keeps_them(version: str) -> None:
     job = mpi_job(version)
@@ -109,19 +97,6 @@ def test_mpi_operator_d4_a_ttl_removes_no_part_of_a_job_that_git_declares() -> N
     assert stored(job).run.ttl == 60
 
 
-def test_mpi_operator_d5_workers_end_with_the_run_whatever_they_run() -> None:
-    job = mpi_job()
-    assert objects(job)["Pod", "pi-worker-0"]["spec"]["containers"][0]["command"] == [
-        "sh",
-        "/etc/etcompile/scripts/worker.sh",
-    ]
-    main = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    main |= {"command": ["/usr/sbin/sshd"], "args": ["-De"]}
-    worker = objects(job)["Pod", "pi-worker-0"]["spec"]["containers"][0]
-    assert worker["command"] == ["sh", "/etc/etcompile/scripts/until-done.sh", "/usr/sbin/sshd"]
-    assert worker["args"] == ["-De"]
-
-
 def test_mpi_operator_d8_scaling_a_launcher_that_works_removes_the_right_worker() -> None:
     job = mpi_job(workers=3, runLauncherAsWorker=True)
     before = objects(job)
@@ -141,13 +116,6 @@ def test_mpi_operator_d11_the_search_domain_is_the_clusters() -> None:
     rendered = objects(mpi_job(), settings=settings)
     searches = rendered["Pod", "pi-worker-0"]["spec"]["dnsConfig"]["searches"]
     assert searches == ["pi.ml.svc.example.org"]
-
-
-def test_mpi_operator_d13_any_worker_can_be_removed() -> None:
-    documents = mpi_job(workers=3), scale("ScaleIn", toDelete={"podNames": ["pi-worker-1"]})
-    assert pods(compiled(*documents)) == ["pi-worker-0", "pi-worker-2"]
-    hosts = "pi-worker-0.pi.ml.svc slots=1\npi-worker-2.pi.ml.svc slots=1\n"
-    assert config(*documents)["hostfile"] == hosts
 
 
 def test_mpi_operator_d14_sshd_does_not_depend_on_the_images_configuration() -> None:
@@ -174,13 +142,6 @@ def test_mpi_operator_d15_refused_job_reports_its_error_code(
     assert errors(job) == [code]
 
 
-def test_training_operator_39_the_launcher_waits_until_it_can_send_commands() -> None:
-    spec = launcher(mpi_job("v1"))
-    assert gates(spec) == ["kubectl-delivery", "wait-for-workers"]
-    script = config(mpi_job("v1"))["wait-for-workers.sh"]
-    assert "/etc/mpi/kubexec.sh" in script
-
-
 def test_training_operator_40_a_failed_worker_need_not_fail_the_job() -> None:
     # Success is the launcher's alone, and a drained resident worker ends as it was told to.
     job = mpi_job("v1")
@@ -192,30 +153,11 @@ def test_training_operator_40_a_failed_worker_need_not_fail_the_job() -> None:
     assert worker.recovery.restart == "ExitCode"
 
 
-@pytest.mark.parametrize("workers", [None, 0])
-def test_training_operator_41_without_workers_there_is_no_right_to_any_pod(
-    workers: int | None,
-) -> None:
-    job = mpi_job("v1", workers=workers)
-    rules = objects(job)["Role", "pi-launcher"]["rules"]
-    assert [rule["resources"] for rule in rules] == [["pods"]]
-
-
 def test_training_operator_41_workers_without_a_number_are_none() -> None:
     job = mpi_job("v1")
     del job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
     assert pods(compiled(job)) == []
     assert config(job)["hostfile"] == ""
-
-
-def test_training_operator_43_a_named_account_is_neither_created_nor_owned() -> None:
-    job = mpi_job("v1")
-    spec = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
-    spec["serviceAccountName"] = "trainer"
-    rendered = objects(job)
-    assert not [key for key in rendered if key[0] == "ServiceAccount"]
-    assert rendered["Pod", "pi-launcher"]["spec"]["serviceAccountName"] == "trainer"
-    assert rendered["RoleBinding", "pi-launcher"]["subjects"][0]["name"] == "trainer"
 
 
 def test_training_operator_43_args_without_effect_are_reported() -> None:
@@ -224,21 +166,6 @@ def test_training_operator_43_args_without_effect_are_reported() -> None:
     main["args"] = ["--serve"]
     result = compiled(job)
     assert [d.code for d in result.diagnostics if "args" in d.message] == ["ET2041"]
-
-
-def test_each_defect_is_tested_or_listed_as_the_watchers() -> None:
-    source = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    tested = {int(n) for n in re.findall(r"def test_mpi_operator_d(\d+)_", source)}
-    tested_v1 = {int(n) for n in re.findall(r"def test_training_operator_(39|4[0-3])_", source)}
-    text = DIFFERENCES.read_text("utf-8")
-    for heading, pinned, numbers, letter in (
-        ("MPI Operator", tested, range(1, 16), "D"),
-        ("MPIJob of the Training Operator", tested_v1, range(39, 44), ""),
-    ):
-        section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-        listed = {int(n) for n in re.findall(rf"(?m)^- \*\*{letter}(\d+)\*\*", section)}
-        assert not listed & pinned
-        assert listed | pinned == set(numbers)
 
 
 @pytest.mark.parametrize(

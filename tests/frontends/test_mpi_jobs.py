@@ -118,7 +118,7 @@ def test_scaling_out_adds_workers_and_changes_no_other_pod(version: str) -> None
 
 
 @pytest.mark.parametrize("version", [V1, V2])
-def test_scaling_in_by_name_leaves_the_others_as_they_are(version: str) -> None:
+def test_mpi_operator_d13_scaling_in_by_name_leaves_the_others_as_they_are(version: str) -> None:
     job = mpi_job(version, workers=3)
     wish = scale("ScaleIn", "less", version, toDelete={"podNames": ["pi-worker-1"]})
     before, after = objects(job), objects(job, wish)

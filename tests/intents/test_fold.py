@@ -22,7 +22,7 @@ def test_scale_out_numbers_on_from_the_highest_index() -> None:
     assert pods(result) == ["mnist-worker-0", "mnist-worker-1", "mnist-worker-2", "mnist-worker-3"]
 
 
-def test_scale_in_by_count_takes_the_highest_indexes() -> None:
+def test_et_operator_50_scale_in_by_count_takes_the_highest_indexes() -> None:
     result = compiled(training_job(replicas=4), scale_in("fewer", 2))
     assert pods(result) == ["mnist-worker-0", "mnist-worker-1"]
 
@@ -32,7 +32,7 @@ def test_scale_in_by_names_removes_exactly_the_named_pods() -> None:
     assert pods(result) == ["mnist-worker-0", "mnist-worker-2"]
 
 
-def test_an_index_freed_at_the_top_is_used_again() -> None:
+def test_et_operator_24_an_index_freed_at_the_top_is_used_again() -> None:
     result = compiled(training_job(), scale_in("fewer", 1), scale_out("more", 2))
     assert pods(result) == ["mnist-worker-0", "mnist-worker-1", "mnist-worker-2"]
 
@@ -60,7 +60,7 @@ def test_a_generated_name_gets_the_first_index_so_that_two_stay_apart() -> None:
     assert [label["scaleout-name"] for label in labels] == ["night-2", "night-3"]
 
 
-def test_the_host_list_is_that_of_the_workers_left() -> None:
+def test_et_operator_09_10_the_host_list_is_that_of_the_workers_left() -> None:
     result = compiled(training_job(slotsPerWorker=4), scale_out("a", 1), scale_in("b", 2))
     data = by_name(result)["ConfigMap", "mnist-config"]["data"]
     assert data["hostfile"] == "mnist-worker-0:4\n"
@@ -125,7 +125,7 @@ def test_a_sequence_that_is_no_number_is_refused() -> None:
 # Refused ----------------------------------------------------------------------------------------
 
 
-def test_an_intent_for_a_job_that_is_not_there_is_refused() -> None:
+def test_et_operator_36_an_intent_for_a_job_that_is_not_there_is_refused() -> None:
     result = etcompile.compile([training_job(), scale_out("a", 1, job="mnits")])
     [problem] = result.diagnostics
     assert problem.code == "ET3001"
@@ -144,7 +144,7 @@ def test_no_namespace_means_default_on_both_sides() -> None:
     assert len(pods(compiled(job, scale_out("a", 1)))) == 3
 
 
-def test_each_unknown_pod_name_is_a_separate_error() -> None:
+def test_et_operator_01_each_unknown_pod_name_is_a_separate_error() -> None:
     intent = scale_in("a", ["mnist-worker-7", "mnist-worker-1", "other"])
     assert errors(training_job(replicas=4), intent) == ["ET3002", "ET3002"]
 
@@ -162,14 +162,14 @@ def test_a_worker_cannot_be_removed_twice_and_the_message_says_who_did() -> None
     assert "ScaleIn first has removed already" in problem.message
 
 
-def test_max_replicas_bounds_scale_outs() -> None:
+def test_et_operator_05_max_replicas_bounds_scale_outs() -> None:
     job = training_job()
     worker(job)["maxReplicas"] = 3
     assert errors(job, scale_out("a", 1)) == []
     assert errors(job, scale_out("a", 1), scale_out("b", 1)) == ["ET3004"]
 
 
-def test_min_replicas_bounds_scale_ins() -> None:
+def test_et_operator_05_min_replicas_bounds_scale_ins() -> None:
     job = training_job(replicas=3)
     worker(job)["minReplicas"] = 2
     assert errors(job, scale_in("a", 1)) == []
@@ -177,7 +177,7 @@ def test_min_replicas_bounds_scale_ins() -> None:
 
 
 @pytest.mark.parametrize("wanted", [2, 5, ["mnist-worker-0", "mnist-worker-1"]])
-def test_the_last_worker_always_stays(wanted: int | list[str]) -> None:
+def test_et_operator_22_the_last_worker_always_stays(wanted: int | list[str]) -> None:
     assert errors(training_job(), scale_in("a", wanted)) == ["ET3005"]
 
 
@@ -214,7 +214,7 @@ def test_an_intent_that_had_failed_in_its_cluster_is_left_out() -> None:
     assert [d.code for d in result.diagnostics] == ["ET3008"]
 
 
-def test_fields_that_no_compiler_can_act_on_are_warnings() -> None:
+def test_et_operator_26_fields_that_no_compiler_can_act_on_are_warnings() -> None:
     intent = scale_out(
         "a", 1, timeout=300, backoffLimit=1, script="/s.sh", env=[{"name": "A", "value": "1"}]
     )

@@ -24,15 +24,16 @@ LOSSES: dict[str, Callable[[World], None]] = {
     "Evicted, exit 137": lambda it: it.evict(WORKER, 137),
     "Evicted, no container status": lambda it: it.evict(WORKER),
     "second container 137": lambda it: it.fail(WORKER, exits=(("main", 0), ("side", 137))),
+    "exit 1, second container 137": lambda it: it.fail(WORKER, exits=(("main", 1), ("side", 137))),
 }
 
 # The recording of the real operator (reference/et-operator.md 4.1): R for replaced. A capital X is
 # a `-` there and replaced here, on purpose: defect 18.
 MATRIX = """
-Never     - - - - - - - - - - - - - -
-Always    R R R R R R R R R R R R R R
-OnFailure R R R R R R R - - - R R R R
-ExitCode  - - X R R R X - - - R R X X
+Never     - - - - - - - - - - - - - - -
+Always    R R R R R R R R R R R R R R R
+OnFailure R R R R R R R - - - R R R R R
+ExitCode  - - X R R R X - - - R R X X -
 """
 ROWS = [line.split() for line in MATRIX.strip().splitlines()]
 CASES = [
@@ -49,7 +50,7 @@ def et_world(policy: str, **more: object) -> World:
 
 
 @pytest.mark.parametrize(("policy", "loss", "replaced"), CASES)
-def test_lost_worker_of_a_training_job_comes_back_as_its_policy_says(
+def test_et_operator_18_21_lost_worker_comes_back_as_its_policy_says(
     policy: str, loss: str, replaced: bool
 ) -> None:
     job = training_job()
@@ -99,7 +100,7 @@ KINDS = {
     [(policy, case) for policy, cases in KUBEFLOW.items() for case in (*cases, *ALL_POLICIES)],
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_lost_replica_of_the_training_operator_comes_back_or_fails_the_job(
+def test_training_operator_05_44_lost_replica_comes_back_or_fails_the_job(
     kind: str, policy: str, case: str
 ) -> None:
     loss, _, outcome = case.rpartition(" ")

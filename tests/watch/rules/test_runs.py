@@ -27,7 +27,7 @@ def torch(
 @pytest.mark.parametrize(
     "how", ["failed", "deleted", "erased", "all erased", "ended beside a sidecar"]
 )
-def test_gang_that_loses_a_member_restarts_as_a_whole(how: str) -> None:
+def test_training_operator_12_gang_that_loses_a_member_restarts_as_a_whole(how: str) -> None:
     world = torch(together=True)
     before = {pod.uid for pod in world.pods.values()}
     match how:

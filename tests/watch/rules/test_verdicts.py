@@ -135,7 +135,7 @@ def test_launcher_that_git_recreates_in_time_is_no_failure() -> None:
     assert world.record.phase == "Running"
 
 
-def test_launcher_with_a_policy_comes_back_within_the_limit() -> None:
+def test_et_operator_11_launcher_with_a_policy_comes_back_within_the_limit() -> None:
     job = training_job(backoffLimit=2)
     job["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = "Always"
     world = World(job)
@@ -152,7 +152,7 @@ def test_launcher_with_a_policy_comes_back_within_the_limit() -> None:
 # Limits -------------------------------------------------------------------------------------
 
 
-def test_backoff_limit_counts_failed_pods_across_watchers() -> None:
+def test_training_operator_02_backoff_limit_counts_failed_pods_across_watchers() -> None:
     world = kubeflow("PyTorchJob", {"Worker": 3}, "ExitCode", runPolicy={"backoffLimit": 2})
     for name in ("mnist-worker-0", "mnist-worker-1"):
         world.fail(name, 137)
@@ -222,7 +222,7 @@ def test_replica_that_ran_long_enough_is_recreated_at_once_again() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 30])
-def test_deadline_fails_the_run_without_any_event(seconds: int) -> None:
+def test_training_operator_01_deadline_fails_the_run_without_any_event(seconds: int) -> None:
     world = kubeflow(
         "PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"activeDeadlineSeconds": seconds}
     )
