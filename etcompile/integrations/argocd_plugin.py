@@ -62,15 +62,10 @@ def plugin_file() -> Path:
     return data.folder("templates") / "argocd/plugin.yaml"
 
 
-def _parameters() -> Iterator[Parameter]:
-    plugin = msgspec.yaml.decode(plugin_file().read_bytes())
-    for announcement in plugin["spec"]["parameters"]["static"]:
-        name = announcement["name"]
-        form = announcement.get("collectionType") or announcement.get("itemType", "string")
-        yield Parameter(name, form, announcement)
-
-
-PARAMETERS = tuple(_parameters())
+PARAMETERS = tuple(
+    Parameter(row["name"], row.get("collectionType") or row.get("itemType", "string"), row)
+    for row in msgspec.yaml.decode(plugin_file().read_bytes())["spec"]["parameters"]["static"]
+)
 """All parameters, in the order of plugin.yaml."""
 
 
@@ -107,11 +102,8 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
     settings = {
         parameter.name: _value(parameter, values[parameter.name], folder, root)
         for parameter in PARAMETERS
-        if parameter.name in values and parameter.form != "map" and parameter.name != "paths"
+        if parameter.name in values and parameter.form != "map"
     }
-    paths = _texts(values.get("paths"))
-    for path in paths:
-        _check_path("paths", path, folder, root)
     changes: dict[str, Any] = {}
     for name, new in sorted(_pairs("images", values).items()):
         # `registry/x:1` is a name and a tag, `:1` a tag, `@sha256:…` a digest.
@@ -127,13 +119,16 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
         known = [tuple(map(int, version.split("."))) for version in versions]
         nearest = min(max((int(cluster[1]), int(cluster[2])), known[0]), known[-1])
         facts["kubernetesVersion"] = ".".join(map(str, nearest))
+    overlay = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
     return Request(
-        settings={key: value for key, value in settings.items() if key != "environment"},
-        environment=settings.get("environment"),
-        paths=tuple(paths),
+        environment=settings.pop("environment", None),
+        paths=settings.pop("paths", ()),
+        settings=settings,
         namespace=environment.get("ARGOCD_APP_NAMESPACE") or None,
-        first=_overlay("<Argo CD>", {"settings": facts}),
-        last=_overlay("<parameters>", changes),
+        first=from_values([{**overlay, "settings": facts}], file="<Argo CD>").documents,
+        last=from_values(
+            [{**overlay, **changes}] if changes else [], file="<parameters>"
+        ).documents,
     )
 
 
@@ -191,15 +186,10 @@ def _unknown(name: str, known: Sequence[str]) -> ParameterError:
     return ParameterError(name, "there is no such parameter", advice)
 
 
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, list):
-        return [str(part) for part in value]
-    return [] if value is None or isinstance(value, Mapping) else [str(value)]
-
-
 def _value(parameter: Parameter, value: Any, folder: Path, root: Path) -> Any:
     """Return the value of a setting, as the configuration file has it."""
-    name, texts = parameter.name, _texts(value)
+    name, parts = parameter.name, value if isinstance(value, list) else [value]
+    texts = [] if isinstance(value, Mapping) else [*map(str, parts)]
     if parameter.form != "array" and len(texts) != 1:
         advice = f"write it as string: {parameter.announcement['string']}"
         raise ParameterError(name, "it takes one value", advice)
@@ -240,13 +230,6 @@ def _pairs(parameter: str, values: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise ParameterError(parameter, "it takes pairs", "write it as map: {name: value}")
     return {str(name): str(text) for name, text in value.items()}
-
-
-def _overlay(name: str, fields: Mapping[str, Any]) -> tuple[Document, ...]:
-    if not fields:
-        return ()
-    value = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", **fields}
-    return from_values([value], file=name).documents
 
 
 def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iterator[str]:
