@@ -153,14 +153,15 @@ def _chunks(lines: Sequence[str]) -> Iterator[str]:
         entry_mark = _ENTRY.match(line)
         if indent is None and entry_mark:
             indent = len(entry_mark[1])
+        margin = len(line) - len(line.lstrip(" "))
         is_comment = line.lstrip().startswith("#")
-        if is_comment and (indent is None or _indent(line) <= indent):
+        if is_comment and (indent is None or margin <= indent):
             above.append(line.lstrip())
         elif entry_mark and len(entry_mark[1]) == indent:
             if entry:
                 yield "".join(entry)
             entry, above = [*above, line[indent:]], []
-        elif line.strip() and _indent(line) <= (indent or 0):
+        elif line.strip() and margin <= (indent or 0):
             break  # the list has ended
         elif indent is not None:
             # The comment was indented less than its item, but belongs to it.
@@ -169,10 +170,6 @@ def _chunks(lines: Sequence[str]) -> Iterator[str]:
         if not entry[-1].endswith("\n"):
             entry.append("\n")
         yield "".join(entry)
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
 
 
 # Items as documents ------------------------------------------------------------------------------
