@@ -67,6 +67,12 @@ class Watches:
             if place in self._informers:
                 self._informers[place].relist("")
         has_states = has_rule(ref.kind)
+
+        def failed(error: ClusterError) -> bool:
+            if not error.expired:
+                self._post(Lost(ObjectRef(*place, "(all)"), error))
+            return error.expired
+
         self._start(
             place,
             Informer(
@@ -78,7 +84,7 @@ class Watches:
                 lambda uids, _: self._post(
                     Listed(place, {name: uid for (_, name), uid in uids.items()})
                 ),
-                partial(self._failed, place),
+                failed,
                 labels="" if place in self._bare else JOB_LABEL,
                 metadata_only=not has_states,
                 limit=_PAGE,
@@ -91,18 +97,30 @@ class Watches:
         place = "notes", kind, namespace
         if not namespace or place in self._informers:
             return
-        changed, labels = (
-            (partial(self._explained, namespace), "")
-            if kind == "Event"
-            else (partial(self._recorded, namespace), JOB_LABEL)
-        )
+
+        def explained(value: LiveObject, gone: bool) -> None:  # noqa: FBT001
+            unbound = value.get("reason") == "WaitForFirstConsumer"
+            if gone or not (value.get("type") == "Warning" or unbound):
+                return
+            about = value.get("involvedObject") or {}
+            of_kind, name = about.get("kind") or "", about.get("name") or ""
+            words = str(value.get("message") or value.get("reason") or "").split()
+            text = " ".join(words)[:_LONGEST]
+            self._post(Hint(namespace, of_kind, name, text, unbound, about.get("uid") or ""))
+
+        def recorded(value: LiveObject, gone: bool) -> None:  # noqa: FBT001
+            name = value["metadata"]["name"]
+            record = read_record(value.get("data") or {}) if name.endswith(STATUS_END) else None
+            if record is not None and record.ended and not gone:
+                self._post(RunEnded(namespace, name, record))
+
         informer = Informer(
             self._cluster,
             *("v1", kind, namespace),
-            changed,
+            explained if kind == "Event" else recorded,
             # A user who may not read them goes without.
             failed=lambda error: error.status not in (401, 403),
-            labels=labels,
+            labels="" if kind == "Event" else JOB_LABEL,
             limit=_PAGE,
             renewal=_RENEWAL,
         )
@@ -126,11 +144,6 @@ class Watches:
             self._threads.append(thread)
             thread.start()
 
-    def _failed(self, place: Place, error: ClusterError) -> bool:
-        if not error.expired:
-            self._post(Lost(ObjectRef(*place, "(all)"), error))
-        return error.expired
-
     def _changed(self, place: Place, value: LiveObject, gone: bool) -> None:  # noqa: FBT001
         metadata = value["metadata"]
         name, uid = metadata["name"], metadata["uid"]
@@ -145,18 +158,3 @@ class Watches:
         for owner in metadata.get("ownerReferences") or ():
             # A Job does not say that its Pod fails again and again.
             self._post(Hint(place[2], owner["kind"], owner["name"], words, uid=owner["uid"]))
-
-    def _recorded(self, namespace: str, value: LiveObject, gone: bool) -> None:  # noqa: FBT001
-        name = value["metadata"]["name"]
-        record = read_record(value.get("data") or {}) if name.endswith(STATUS_END) else None
-        if record is not None and record.ended and not gone:
-            self._post(RunEnded(namespace, name, record))
-
-    def _explained(self, namespace: str, value: LiveObject, gone: bool) -> None:  # noqa: FBT001
-        unbound = value.get("reason") == "WaitForFirstConsumer"
-        if gone or not (value.get("type") == "Warning" or unbound):
-            return
-        about = value.get("involvedObject") or {}
-        kind, name = about.get("kind") or "", about.get("name") or ""
-        text = " ".join(str(value.get("message") or value.get("reason") or "").split())[:_LONGEST]
-        self._post(Hint(namespace, kind, name, text, unbound, about.get("uid") or ""))
