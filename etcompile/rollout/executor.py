@@ -111,10 +111,10 @@ class Rollout:
                             raise event  # a mistake of ours
                         if isinstance(event, Wrote | NotWritten):
                             self._under_way -= 1
-                        self._advance(event)
+                        self._do(machine.advance(event, time.monotonic()))
                         event = self._queue.get_nowait()
                 if time.monotonic() >= tick:  # it looks at every step that is under way
-                    self._advance(Tick())
+                    self._do(machine.advance(Tick(), time.monotonic()))
                     tick = time.monotonic() + _TICK
                 if machine.stopping:
                     stopped_at = stopped_at or time.monotonic()
@@ -128,9 +128,6 @@ class Rollout:
             self._watches.close()
             for _ in range(self._writers):
                 self._writes.put(None)
-
-    def _advance(self, event: Event) -> None:
-        self._do(self._machine.advance(event, time.monotonic()))
 
     def _do(self, commands: Sequence[Command]) -> None:
         answers: list[Event] = []
@@ -150,7 +147,7 @@ class Rollout:
                     except ClusterError as error:
                         answers.append(Lost(ref, error, step))
         for answer in answers:
-            self._advance(answer)
+            self._do(self._machine.advance(answer, time.monotonic()))
         while self._backlog and self._under_way < self._concurrency and not self._machine.stopping:
             self._under_way += 1
             self._writes.put(self._backlog.popleft())
