@@ -92,7 +92,14 @@ def sections(why: Explanation, now: datetime, lines: int) -> list[Section]:
     parts = []
     if why.last is not None:
         first, known = why.last.first, _known(why.last, now)
-        tail = _last_lines(first, lines)
+        tail, words = first.tail.splitlines(), first.cause.line[:40]
+        said = [number for number, line in enumerate(tail, 1) if words and words in line]
+        most = lines
+        if lines and said and said[-1] <= len(tail) - lines:
+            # The line that says why stays, even if much other output follows it.
+            tail = [*tail[: said[-1]], f"({len(tail) - said[-1]} more lines)"]
+            most += 1
+        tail = tail[-most:] if most else []
         if not (tail or why.has_log or why.over):
             known.append("No watcher keeps what failed; this is what its Pod still says.")
         title = "Last interruption" if first.cause.blame == "platform" else "Last failure"
@@ -133,16 +140,6 @@ def _failure_line(failure: Failure, now: datetime) -> str:
         when = f", {age(moment.isoformat(), now)} ago ({moment:%H:%M:%S} UTC)"
     what = f"container {failure.container}" if failure.container else "it"
     return f"{failure.pod}{where}{when}: {what} {shown(failure.in_words)}"
-
-
-def _last_lines(failure: Failure, lines: int) -> list[str]:
-    """Return the last lines, or those up to the one that says why if other output follows it."""
-    every, words = failure.tail.splitlines(), failure.cause.line[:40]
-    said = [number for number, line in enumerate(every, 1) if words and words in line]
-    if lines and said and said[-1] <= len(every) - lines:
-        every = [*every[: said[-1]], f"({len(every) - said[-1]} more lines)"]
-        lines += 1
-    return every[-lines:] if lines else []
 
 
 def _known(attempt: Attempt, now: datetime) -> list[str]:
