@@ -177,7 +177,23 @@ class _Training:
                     after[name].append(ready.id)
                     yield ready
         yield from self._scale_in(after)
-        yield from self._launchers(after)
+        # A launcher comes after its workers, and one that is replaced after they are Ready. A new
+        # one need not wait for that: its own gate does.
+        runs = {run.step.ref.name: run.step for run in self.runs}
+        idle = {draft.step.ref.name: draft.step for draft in self.unready}
+        for name, workers in self.waits.items():
+            if (launcher := runs.get(name)) is None or launcher.id in self.leaders:
+                continue
+            for worker in workers:
+                step = runs.get(worker) or idle.get(worker)
+                if launcher.action == "replace" and step and step.action in _CREATING | IDLE:
+                    ready = _ready(step)
+                    after[launcher.id].append(ready.id)
+                    yield ready
+                elif step and worker in runs:
+                    after[launcher.id].append(step.id)
+            if launcher.action == "replace":
+                after[launcher.id] += self.lists
         for follower in self.followers:
             after[follower] += self.leaders
 
@@ -215,27 +231,6 @@ class _Training:
                 service = self.services.get(host)
                 if service and service.action == "delete":
                     after[service.id].append(pod.step.id)
-
-    def _launchers(self, after: _After) -> Iterator[Step]:
-        """Put a launcher after its workers, and one that is replaced after they are Ready.
-
-        A new one need not wait for that: its own gate does.
-        """
-        runs = {run.step.ref.name: run.step for run in self.runs}
-        idle = {draft.step.ref.name: draft.step for draft in self.unready}
-        for name, workers in self.waits.items():
-            if (launcher := runs.get(name)) is None or launcher.id in self.leaders:
-                continue
-            for worker in workers:
-                step = runs.get(worker) or idle.get(worker)
-                if launcher.action == "replace" and step and step.action in _CREATING | IDLE:
-                    ready = _ready(step)
-                    after[launcher.id].append(ready.id)
-                    yield ready
-                elif step and worker in runs:
-                    after[launcher.id].append(step.id)
-            if launcher.action == "replace":
-                after[launcher.id] += self.lists
 
 
 def _ready(pod: Step) -> Step:
@@ -330,13 +325,14 @@ def _sorter(steps: Mapping[str, Step]) -> TopologicalSorter[str]:
     sorter: TopologicalSorter[str] = TopologicalSorter()
     making: dict[str | None, dict[int, list[Step]]] = defaultdict(lambda: defaultdict(list))
     leaving: dict[str | None, dict[int, list[Step]]] = defaultdict(lambda: defaultdict(list))
+    room = f"{_POINT}room in the namespace "
     freed: set[str] = set()
     filled: dict[str, set[str | None]] = {}
     for step in steps.values():
         sorter.add(step.id, *(name for name in step.after if name in steps))
         if step.frees_quota:
             freed.add(step.ref.namespace)
-            sorter.add(_quota_point(step.ref.namespace), step.id)
+            sorter.add(room + step.ref.namespace, step.id)
         elif step.action != "wait":
             side = leaving if step.action in REMOVES else making
             side[step.job][step.wave].append(step)
@@ -348,10 +344,7 @@ def _sorter(steps: Mapping[str, Step]) -> TopologicalSorter[str]:
         is_late = step.action in MAKES and step.wave >= _AFTER_IDENTITY
         if is_late and step.job in filled.get(where, ()):
             # An object that names no namespace is in the plan's own, which may be any of them.
-            sorter.add(
-                step.id,
-                *(_quota_point(namespace) for namespace in freed if where in ("", namespace)),
-            )
+            sorter.add(step.id, *(room + name for name in freed if where in ("", name)))
     everything = f"{_POINT}all that is made"
     shared = sorted(making.get(None, ()))
     for job, waves in making.items():
@@ -377,10 +370,6 @@ def _sorter(steps: Mapping[str, Step]) -> TopologicalSorter[str]:
             sorter.add(point, *before, *(step.id for step in inside))
             before = [point]
     return sorter
-
-
-def _quota_point(namespace: str) -> str:
-    return f"{_POINT}room in the namespace {namespace}"
 
 
 def _wave_point(job: str | None, wave: int) -> str:
