@@ -69,21 +69,26 @@ def listening_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
 
 
 def declared_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
-    """Return the ports of a container that can only be ssh's: probed by TCP, or exposed."""
+    """Return the ports of a container that can only be ssh's: probed by TCP, or exposed.
+
+    Their names say so, or their numbers end in 22.
+    """
     ports = container.get("ports") or ()
     named = {port.get("name"): port["containerPort"] for port in ports}
-    exposed = []
+    exposed: list[tuple[object, Any, str, tuple[str | int, ...]]] = []
     for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
         probed = ((container.get(kind) or {}).get("tcpSocket") or {}).get("port")
-        port = named.get(probed, probed)
-        if isinstance(port, int) and _is_for_ssh(probed, port):
-            exposed.append(SshPort(port, f"the workers' {kind} tries", (kind, "tcpSocket", "port")))
+        port, where = named.get(probed, probed), f"the workers' {kind} tries"
+        exposed.append((probed, port, where, (kind, "tcpSocket", "port")))
     for place, entry in enumerate(ports):
-        port = entry["containerPort"]
-        if (entry.get("protocol") or "TCP") == "TCP" and _is_for_ssh(entry.get("name"), port):
+        if (entry.get("protocol") or "TCP") == "TCP":
             path = ("ports", place, "containerPort")
-            exposed.append(SshPort(port, "the workers expose", path))
-    return tuple(exposed)
+            exposed.append((entry.get("name"), entry["containerPort"], "the workers expose", path))
+    return tuple(
+        SshPort(port, where, path)
+        for name, port, where, path in exposed
+        if isinstance(port, int) and ("ssh" in str(name).lower() or port % 100 == 22)
+    )
 
 
 def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
@@ -125,11 +130,6 @@ def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
             ports = _options(script_words(text), _SSH_VALUES)
             mentions += [SshPort(port, variable, ("env", place)) for port in ports]
     return tuple(mentions) or _configured(known, "ssh_config", where, field)
-
-
-def _is_for_ssh(name: object, port: int) -> bool:
-    """Report whether a port is for ssh: by its name, or because its number ends in 22."""
-    return "ssh" in str(name).lower() or port % 100 == 22
 
 
 def _options(
