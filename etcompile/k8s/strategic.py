@@ -86,7 +86,9 @@ def _merged_list(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePat
     if key and base and isinstance(base.value, list | tuple) and not any(replaces):
         items = base.items()
     before = len(items)
-    for entry in (entry for entry, replace in zip(patches, replaces, strict=True) if not replace):
+    for number, (entry, replace) in enumerate(zip(patches, replaces, strict=True), 1):
+        if replace:
+            continue
         if key is None:
             if _directive(entry, merge) == "delete":
                 raise PatchError(
@@ -104,11 +106,16 @@ def _merged_list(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePat
                 entry,
                 f"add the {key} of the item that you mean",
             )
-        place = next((n for n, item in enumerate(items) if _has_key(item, key, named)), None)
+        names = [item.value.get(key) if isinstance(item.value, dict) else None for item in items]
+        place = names.index(named) if named in names else None
         old = items[place] if place is not None else None
         new = _merged(old, entry, merge, (*at, 0))
         if place is None:
-            where = len(items) if at[-1:] != ("env",) else _env_place(items, key, patches, entry)
+            where = len(items)
+            if at[-1:] == ("env",):
+                # A variable can only refer to earlier ones, so the patch's order must survive.
+                later = [p.value.get(key) for p in patches[number:] if isinstance(p.value, dict)]
+                where = next((n for n, name in enumerate(names) if name in later), where)
             items[where:where] = [new] if new else []
         else:
             items[place : place + 1] = [new] if new else []
@@ -136,23 +143,6 @@ def _in_server_order(
         is_later = mine in order and order.index(mine) > order.index(other)
         ordered.append(by_name[(others if is_later else changed).pop(0)])
     return [*ordered, *(by_name[name] for name in (*changed, *others))]
-
-
-def _env_place(items: list[Traced], key: str, patches: list[Traced], entry: Traced) -> int:
-    """Return where a new variable goes: before what follows it in the patch, else to the end.
-
-    A variable can only refer to earlier ones, so the patch's order must survive.
-    """
-    later = patches[next(n for n, other in enumerate(patches) if other is entry) + 1 :]
-    if not later:
-        return len(items)
-    names = [variable.value.get(key) for variable in later if isinstance(variable.value, dict)]
-    places = (n for n, item in enumerate(items) if any(_has_key(item, key, name) for name in names))
-    return next(places, len(items))
-
-
-def _has_key(item: Traced, key: str, named: object) -> bool:
-    return isinstance(item.value, dict) and item.value.get(key) == named
 
 
 def _directive(patch: Traced, merge: _Merge) -> str | None:
