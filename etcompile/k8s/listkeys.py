@@ -93,17 +93,17 @@ def patch_key(kind: str, at: ValuePath) -> str | None:
     """
     if field := _PATCHED.get((kind, at)):
         return field
-    known: tuple[str, ...] = ()
     match at:
-        case (*pod, str(field)) if _is_pod_spec(kind, tuple(pod)):
-            known = _OF_PODS.get(field, ())
-        case (*pod, str(group), int(), str(field)) if group in CONTAINERS:
-            known = _OF_CONTAINERS.get(field, ()) if _is_pod_spec(kind, tuple(pod)) else ()
+        case (*pod, str(group), int(), str(name)) if group in CONTAINERS:
+            table = _OF_CONTAINERS
+        case (*pod, str(name)):
+            table = _OF_PODS
+        case _:
+            return None
+    if pod[-2:] != ["template", "spec"] and (kind, pod) != ("Pod", ["spec"]):
+        return None
+    known = table.get(name)
     return known[0] if known else None
-
-
-def _is_pod_spec(kind: str, at: ValuePath) -> bool:
-    return at[-2:] == ("template", "spec") or (kind == "Pod" and at == ("spec",))
 
 
 def key(item: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
