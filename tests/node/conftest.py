@@ -13,10 +13,13 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from node.real_cluster import KUBECONFIG, Cluster
+from node.real_gang import Watcher
+from waiting import eventually
 
 
 @pytest.fixture
@@ -43,3 +46,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     one.kubectl("create", "namespace", name)
     yield one
     one.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def watched(cluster: Cluster, tmp_path: Path) -> Iterator[Watcher]:
+    """The watcher of the namespace."""
+    watcher = Watcher(cluster.namespace, tmp_path / "watcher.log")
+    eventually(watcher.log.read_text, 60, lambda: "the watcher has not started")
+    yield watcher
+    watcher.stop()

@@ -1,10 +1,13 @@
 """kubectl in one namespace of a real cluster, whoever asks: a test or a benchmark."""
 
+import base64
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import etcompile
@@ -50,6 +53,36 @@ class Cluster:
         compilation = etcompile.compile(list(documents), options)
         assert compilation.ok, compilation.diagnostics
         return emit.stream(compilation.objects, ["job.yaml"])
+
+    def etcompile(self, *words: str) -> str:
+        """Runs a command of etcompile in the namespace."""
+        done = subprocess.run(
+            [sys.executable, "-m", "etcompile", *words, "-n", self.namespace],
+            env={**os.environ, "KUBECONFIG": str(KUBECONFIG)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def create_key(self, job: str, folder: Path) -> None:
+        """Creates what the secret mode `runtime` leaves to the moment of apply, for any kind."""
+        key = folder / "id_rsa"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+        private, public = key.read_bytes(), key.with_suffix(".pub").read_bytes()
+        config = b"StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
+        self._create_secret(
+            f"{job}-ssh",
+            {"ssh-privatekey": private, "ssh-publickey": public},
+            type="kubernetes.io/ssh-auth",
+        )
+        self._create_secret(job, {"id_rsa": private, "id_rsa.pub": public, "config": config})
+
+    def _create_secret(self, name: str, files: dict[str, bytes], **fields: str) -> None:
+        data = {file: base64.b64encode(text).decode() for file, text in files.items()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
+        self.kubectl("apply", "-f", "-", stdin=json.dumps({**secret, **fields}))
 
     def log(self, *words: str) -> str:
         return self.kubectl("logs", *words)

@@ -6,8 +6,7 @@ kubelet the tests must be told its process: `ETCOMPILE_E2E_KUBELET_PID`.
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -39,13 +38,6 @@ def job(image: str, restart: str = "OnFailure", **annotations: str) -> dict[str,
         spec["restartPolicy"] = restart
         spec["template"] = {"spec": pod}
     return document
-
-
-@pytest.fixture
-def watched(cluster: Cluster, tmp_path: Path) -> Iterator[Watcher]:
-    watcher = Watcher(cluster.namespace, tmp_path / "watcher.log")
-    yield watcher
-    watcher.stop()
 
 
 def running(cluster: Cluster) -> bool:

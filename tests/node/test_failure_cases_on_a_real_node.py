@@ -3,8 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,14 +18,6 @@ from node.real_gang import Watcher
 from waiting import eventually
 
 pytestmark = pytest.mark.node
-
-
-@pytest.fixture
-def watched(cluster: Cluster, tmp_path: Path) -> Iterator[Watcher]:
-    watcher = Watcher(cluster.namespace, tmp_path / "watcher.log")
-    eventually(watcher.log.read_text, 60, lambda: "the watcher has not started")
-    yield watcher
-    watcher.stop()
 
 
 def script(case: dict[str, Any]) -> list[str]:

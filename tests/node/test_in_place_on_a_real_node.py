@@ -4,12 +4,10 @@
         tests/node/test_in_place_on_a_real_node.py -k killed
 """
 
-import base64
 import json
 import os
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +15,11 @@ from typing import Any
 
 import pytest
 
+from failures.cases import ROOT
 from node.real_cluster import Cluster
 from node.real_gang import Gang, Watcher, epoch_of, forgetful, read_step
+from node.test_kubeflow_on_a_real_node import job as kubeflow_job
+from node.test_kubeflow_on_a_real_node import replicas
 from specs import container, launcher, training_job, worker
 from waiting import eventually
 
@@ -167,15 +168,9 @@ def test_a_run_of_which_a_rank_hangs_restarts_in_place(
         assert record["epoch"] == number + 1, watcher.log.read_text()
         assert record["epoch_reason"] == "no replica has logged anything for 60 s"
     assert gang.uids() == before
-    done = subprocess.run(
-        [sys.executable, "-m", "etcompile", "why", "gang", "-n", cluster.namespace],
-        env={**os.environ, "KUBECONFIG": os.environ["ETCOMPILE_E2E_KUBECONFIG"]},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    print(done.stdout)
-    assert "Last failure: " in done.stdout
+    report = cluster.etcompile("why", "gang")
+    print(report)
+    assert "Last failure: " in report
 
 
 def test_healthy_steps_never_count_as_a_hang(
@@ -307,39 +302,23 @@ if [ "$ETCOMPILE_EPOCH" = 0 ]; then
 fi
 mpirun -np 2 hostname
 """
-ROOT = [
-    {"name": "OMPI_ALLOW_RUN_AS_ROOT", "value": "1"},
-    {"name": "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "value": "1"},
-]
+TRUST = """
+printf 'StrictHostKeyChecking no\\nUserKnownHostsFile /dev/null\\n' >> /etc/ssh/ssh_config
+"""
 
 
 def mpi_job(image: str) -> dict[str, Any]:
     """An MPIJob whose launcher needs no host list but the one that it finds in its environment."""
-
-    def replicas(count: int, **main: Any) -> dict[str, Any]:
-        spec = {
-            "containers": [container(name="mpi", image=image, **main)],
-            "terminationGracePeriodSeconds": 5,
-        }
-        return {"replicas": count, "restartPolicy": "OnFailure", "template": {"spec": spec}}
-
-    return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": "train", "annotations": IN_PLACE},
-        "spec": {
-            "runPolicy": {"cleanPodPolicy": "None"},
-            "mpiReplicaSpecs": {
-                "Launcher": replicas(1, command=["sh", "-c", TRUST + LAUNCH], env=ROOT),
-                "Worker": replicas(2),
-            },
-        },
+    roles = {
+        "Launcher": replicas(image, "mpi", 1, command=["sh", "-c", TRUST + LAUNCH], env=ROOT),
+        "Worker": replicas(image, "mpi", 2),
     }
-
-
-TRUST = """
-printf 'StrictHostKeyChecking no\\nUserKnownHostsFile /dev/null\\n' >> /etc/ssh/ssh_config
-"""
+    for role in roles.values():
+        role["restartPolicy"] = "OnFailure"
+    policy = {"cleanPodPolicy": "None"}
+    document = kubeflow_job("MPIJob", "mpiReplicaSpecs", roles, "v2beta1", runPolicy=policy)
+    document["metadata"]["annotations"] = IN_PLACE
+    return document
 
 
 def elastic_job(image: str) -> dict[str, Any]:
@@ -364,7 +343,7 @@ def test_launcher_command_restarts_with_the_same_workers(
     tmp_path: Path,
     job: Callable[[str], dict[str, Any]],
 ) -> None:
-    create_key(cluster, tmp_path)
+    cluster.create_key("train", tmp_path)
     cluster.apply(job(image("MPI")))
     watcher = watch()
 
@@ -411,21 +390,3 @@ def test_launcher_command_restarts_with_the_same_workers(
     now = pods()
     assert {name: now[name] for name in before} == before
     assert dict.fromkeys(now, 0) == {name: ends for name, (_, ends) in now.items()}
-
-
-def create_key(cluster: Cluster, folder: Path) -> None:
-    """What the secret mode `runtime` leaves to the moment of apply, for either kind."""
-    key = folder / "id_rsa"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    private, public = key.read_bytes(), key.with_suffix(".pub").read_bytes()
-    config = b"StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
-    secrets = {
-        "train-ssh": {"ssh-privatekey": private, "ssh-publickey": public},
-        "train": {"id_rsa": private, "id_rsa.pub": public, "config": config},
-    }
-    for name, files in secrets.items():
-        data = {file: base64.b64encode(text).decode() for file, text in files.items()}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
-        if name == "train-ssh":
-            secret["type"] = "kubernetes.io/ssh-auth"
-        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(secret))

@@ -1,14 +1,12 @@
 """Jobs of the Training Operator and of the MPI Operator that really compute, to the end."""
 
-import base64
-import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from failures.cases import ROOT
 from specs import container
 
 pytestmark = pytest.mark.node
@@ -24,10 +22,6 @@ dist.all_reduce(ranks)
 print(f"rank {dist.get_rank()} of {dist.get_world_size()}: sum {ranks.item():.0f}\\n", end="")
 dist.destroy_process_group()
 """
-ROOT = [
-    {"name": "OMPI_ALLOW_RUN_AS_ROOT", "value": "1"},
-    {"name": "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "value": "1"},
-]
 MPIRUN = "sh /etc/mpi/discover_hosts.sh && mpirun -np 2 hostname"
 
 
@@ -137,7 +131,7 @@ def test_ranks_are_started_by_ssh(
         "Worker": replicas(mpi, "mpi", 2, **server),
     }
     cluster.apply(job("MPIJob", "mpiReplicaSpecs", roles, version="v2beta1"))
-    create_key(cluster, tmp_path)
+    cluster.create_key("train", tmp_path)
     launcher = launcher_of(cluster)
     workers = ["train-worker-0", "train-worker-1"]
     hosts = [f"{worker}.train.{cluster.namespace}.svc:1" for worker in workers]
@@ -171,7 +165,7 @@ def test_ranks_are_started_by_ssh_without_root(
     path = "/home/mpi/.ssh"
     spec = job("MPIJob", "mpiReplicaSpecs", roles, version="v2beta1", sshAuthMountPath=path)
     cluster.apply(spec)
-    create_key(cluster, tmp_path)
+    cluster.create_key("train", tmp_path)
     workers = ["train-worker-0", "train-worker-1"]
     hosts = [f"{worker}.train.{cluster.namespace}.svc:1" for worker in workers]
     check_mpi(cluster, launcher_of(cluster), hosts, workers)
@@ -192,7 +186,7 @@ def test_open_mpi_5_starts_a_rank_on_its_launcher_without_ssh(
     }
     spec = job("MPIJob", "mpiReplicaSpecs", roles, version="v2beta1", runLauncherAsWorker=True)
     cluster.apply(spec)
-    create_key(cluster, tmp_path)
+    cluster.create_key("train", tmp_path)
     launcher = launcher_of(cluster)
     cluster.until(ended(launcher), 180)
     lines = logs(cluster, launcher)
@@ -206,14 +200,3 @@ def launcher_of(cluster: Any) -> str:
     """The name of the Pod that the launcher's Job has made."""
     cluster.until(lambda phases: any(name.startswith("train-launcher-") for name in phases))
     return next(name for name in cluster.phases() if name.startswith("train-launcher-"))
-
-
-def create_key(cluster: Any, folder: Path) -> None:
-    """What the secret mode `runtime` leaves to the moment of apply."""
-    key = folder / "id_rsa"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    texts = {"ssh-privatekey": key, "ssh-publickey": key.with_suffix(".pub")}
-    data = {name: base64.b64encode(path.read_bytes()).decode() for name, path in texts.items()}
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "train-ssh"}}
-    secret |= {"type": "kubernetes.io/ssh-auth", "data": data}
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(secret))

@@ -1,15 +1,13 @@
 """TrainingJobs that really run: Pods as processes, with DNS, ssh, exec and RBAC for real."""
 
-import base64
-import json
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from failures.cases import ROOT
 from specs import container, launcher, scale_out, training_job, worker
 
 pytestmark = pytest.mark.node
@@ -19,10 +17,6 @@ KUBECTL_IMAGE = os.environ.get("ETCOMPILE_E2E_KUBECTL_IMAGE", "")
 
 MPIRUN = "/etc/edl/discover_hosts.sh && mpirun -np 3 --hostfile /job/hostfile hostname"
 WHO_AND_WHERE = "sh -c 'echo $(hostname) of $(hostname -i)'"
-ROOT = [
-    {"name": "OMPI_ALLOW_RUN_AS_ROOT", "value": "1"},
-    {"name": "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "value": "1"},
-]
 
 
 @pytest.fixture(autouse=True)
@@ -38,20 +32,6 @@ def job(**spec: Any) -> dict[str, Any]:
     trainer = launcher(document)["template"]["spec"]["containers"][0]
     trainer.update(command=["sh", "-c", MPIRUN], env=ROOT)
     return document
-
-
-def create_key(cluster: Any, folder: Path) -> None:
-    """What the secret mode `runtime` leaves to the moment of apply."""
-    key = folder / "id_rsa"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    texts = {
-        "id_rsa": key.read_bytes(),
-        "id_rsa.pub": key.with_suffix(".pub").read_bytes(),
-        "config": b"StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n",
-    }
-    data = {name: base64.b64encode(text).decode() for name, text in texts.items()}
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mpi"}, "data": data}
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(secret))
 
 
 def check_run(cluster: Any) -> None:
@@ -89,7 +69,7 @@ def check_run(cluster: Any) -> None:
 def test_ssh(cluster: Any, tmp_path: Path, services: str) -> None:
     manifests = cluster.rendered(job(), services=services)
     cluster.kubectl("apply", "-f", "-", stdin=manifests)
-    create_key(cluster, tmp_path)
+    cluster.create_key("mpi", tmp_path)
     check_run(cluster)
     cluster.kubectl("apply", "-f", "-", stdin=manifests)
     cluster.until(lambda phases: phases.get("mpi-launcher") in ("Succeeded", "Failed"))
@@ -110,14 +90,14 @@ def test_scale_out_joins_a_running_job(cluster: Any, tmp_path: Path) -> None:
     document = job()
     trainer = launcher(document)["template"]["spec"]["containers"][0]
     trainer["command"] = ["sh", "-c", "sleep 3600"]
-    create_key(cluster, tmp_path)
+    cluster.create_key("mpi", tmp_path)
     cluster.apply(document)
     cluster.until(lambda phases: phases.get("mpi-launcher") == "Running")
-    before = {p["metadata"]["name"]: p["metadata"]["uid"] for p in cluster.get("pods")["items"]}
+    before = cluster.uids()
     more = scale_out("more", 1, job="mpi")
     cluster.apply(document, more)
     cluster.kubectl("wait", "--for=condition=Ready", "pod/mpi-worker-3", "--timeout=60s")
-    after = {p["metadata"]["name"]: p["metadata"]["uid"] for p in cluster.get("pods")["items"]}
+    after = cluster.uids()
     assert {name: uid for name, uid in after.items() if name in before} == before
     reached = cluster.kubectl("exec", "mpi-launcher", "--", "ssh", "mpi-worker-3", "hostname")
     assert reached.strip() == "mpi-worker-3"
@@ -135,7 +115,7 @@ def test_new_run_is_a_separate_gang_while_the_old_one_runs(
     trainer["command"] = ["sh", "-c", "sleep 3600"]
     how = {"kubectl_image": KUBECTL_IMAGE} if mode == "kubexec" else {}
     if mode == "ssh":
-        create_key(cluster, tmp_path)
+        cluster.create_key("mpi", tmp_path)
     cluster.apply(document, **how)
     cluster.until(lambda phases: phases.get("mpi-launcher") == "Running")
     trainer["command"] = ["sh", "-c", f"{MPIRUN.rpartition(' ')[0]} {WHO_AND_WHERE}"]

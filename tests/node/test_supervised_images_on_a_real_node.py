@@ -4,15 +4,11 @@ ETCOMPILE_E2E_DISTROLESS_IMAGE names an image with python3 and without a shell, 
 ETCOMPILE_E2E_NOPYTHON_IMAGE one with a shell and without Python.
 """
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from node.real_cluster import KUBECONFIG, Cluster
+from node.real_cluster import Cluster
 from node.real_gang import Gang, Watcher
 from waiting import eventually
 
@@ -67,9 +63,7 @@ def step_of_all(gang: Gang) -> set[int]:
 
 
 def test_command_without_python_runs_unsupervised_and_is_reported(
-    cluster: Cluster,
-    image: Callable[[str], str],
-    tmp_path: Path,
+    cluster: Cluster, image: Callable[[str], str], watched: Watcher
 ) -> None:
     gang = Gang(cluster, image("NOPYTHON"), IN_PLACE, size=2)
     for replicas in gang.document["spec"]["pytorchReplicaSpecs"].values():
@@ -81,16 +75,5 @@ def test_command_without_python_runs_unsupervised_and_is_reported(
     first, then = gang.lines(gang.names[0])
     assert first.startswith("etcompile: unsupervised: this image has no Python")
     assert then == "trains"
-    watcher = Watcher(cluster.namespace, tmp_path / "watcher.log")
-    why = ["etcompile", "why", "gang", "--namespace", cluster.namespace]
-    environment = {**os.environ, "KUBECONFIG": str(KUBECONFIG)}
-
-    def said() -> bool:
-        command = [sys.executable, "-m", *why]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        return "gang-master-0: Running, NotReady: unsupervised: this" in done.stdout
-
-    try:
-        eventually(said, LONGEST, watcher.log.read_text)
-    finally:
-        watcher.stop()
+    said = "gang-master-0: Running, NotReady: unsupervised: this"
+    eventually(lambda: said in cluster.etcompile("why", "gang"), LONGEST, watched.log.read_text)

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from failures.cases import ROOT
 from node.real_cluster import Cluster
 from node.real_gang import Watcher
-from node.test_kubeflow_on_a_real_node import ALL_REDUCE, ROOT, logs
+from node.test_kubeflow_on_a_real_node import ALL_REDUCE, logs
 from waiting import eventually
 
 pytestmark = pytest.mark.node
@@ -18,13 +18,6 @@ API_VERSION = "trainer.kubeflow.org/v1alpha1"
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 TRUST = "printf 'StrictHostKeyChecking no\\nUserKnownHostsFile /dev/null\\n' >> /etc/ssh/ssh_config"
 SSHD = "mkdir -p /run/sshd && ssh-keygen -A && exec /usr/sbin/sshd -De -o StrictModes=no"
-
-
-@pytest.fixture
-def watched(cluster: Cluster, tmp_path: Path) -> Iterator[Watcher]:
-    watcher = Watcher(cluster.namespace, tmp_path / "watcher.log")
-    yield watcher
-    watcher.stop()
 
 
 def trainjob(runtime: str, kind: str = "TrainingRuntime", **spec: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from node.real_gang import Watcher
 from specs import container, launcher, scale_in, scale_out, training_job, worker
 
 pytestmark = pytest.mark.node
@@ -48,7 +49,6 @@ class Job:
     def __init__(self, cluster: Any, folder: Path) -> None:
         self.cluster = cluster
         self.folder = folder
-        self.environment = {**os.environ, "KUBECONFIG": os.environ["ETCOMPILE_E2E_KUBECONFIG"]}
         document = training_job("mpi", replicas=2, cleanPodPolicy="None")
         document["metadata"]["namespace"] = cluster.namespace
         for role in (launcher(document), worker(document)):
@@ -68,7 +68,7 @@ class Job:
         command = [sys.executable, "-m", "etcompile", "apply", str(self.folder), *more]
         done = subprocess.run(
             [*command, "--output", "json", "--timeout", "120s"],
-            env=self.environment,
+            env={**os.environ, "KUBECONFIG": os.environ["ETCOMPILE_E2E_KUBECONFIG"]},
             capture_output=True,
             text=True,
             check=False,
@@ -127,22 +127,8 @@ def job(cluster: Any, image: Callable[[str], str], tmp_path: Path) -> Job:
     return Job(cluster, tmp_path)
 
 
-@pytest.fixture
-def watcher(job: Job, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The watcher of the namespace, as a process of its own; its log."""
-    log = tmp_path_factory.mktemp("watcher") / "log"
-    command = [sys.executable, "-m", "etcompile", "watch", "--namespace", job.cluster.namespace]
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*command, "--listen", ""], env=job.environment, stdout=output, stderr=output
-        )
-        yield log
-        process.terminate()
-        assert process.wait(timeout=30) in (0, 130), log.read_text()
-
-
 def test_a_worker_is_killed_replaced_and_listed_again_then_the_job_shrinks_and_ends(
-    job: Job, watcher: Path
+    job: Job, watched: Watcher
 ) -> None:
     cluster = job.cluster
     job.apply()
@@ -184,5 +170,5 @@ def test_a_worker_is_killed_replaced_and_listed_again_then_the_job_shrinks_and_e
     print(f"trained: {phases}")
     events = cluster.get("events", "--field-selector", "reportingComponent=etcompile-watcher")
     print("events: " + "; ".join(f"{e['reason']}: {e['message']}" for e in events["items"]))
-    print(f"lists seen: {[' '.join(hosts) for _, hosts in job.seen()]}\n{watcher.read_text()}")
+    print(f"lists seen: {[' '.join(hosts) for _, hosts in job.seen()]}\n{watched.log.read_text()}")
     assert phases.keys() == {"mpi-launcher", "mpi-worker-0", "mpi-worker-1"}
