@@ -16,6 +16,7 @@ from gitops_nodes import SCHEDULER, Nodes
 from gitops_tools import Status, Tool
 
 import etcompile
+import waiting
 from etcompile import Options
 from etcompile.kubeapi import Cluster
 
@@ -33,12 +34,14 @@ _SCHEDULER = {"schedulerName": SCHEDULER}
 def eventually(
     check: Callable[[], Any], seconds: float = 150.0, why: Callable[[], Any] = str
 ) -> Any:
-    """What `check` returns once it is true; fails the test, saying why, if that takes too long."""
-    end = time.monotonic() + seconds
-    while not (result := check()):
-        assert time.monotonic() < end, f"not within {seconds} s: {why()}"
-        time.sleep(0.2)
-    return result
+    """What `check` returns once it is true; GitOps tools take their time."""
+    return waiting.eventually(check, seconds, lambda: f"not within {seconds} s: {why()}", pause=0.2)
+
+
+def bert(workers: int = 2, run: str = "") -> list[str]:
+    """The Pods of a TrainingJob `bert`."""
+    first = f"bert-{run}-" if run else "bert-"
+    return [f"{first}launcher", *(f"{first}worker-{number}" for number in range(workers))]
 
 
 class Place:

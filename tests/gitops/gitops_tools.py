@@ -112,7 +112,6 @@ class ArgoCD:
     def application(self, name: str, path: str, namespace: str) -> None:
         """Creates an Application as docs/argocd.md recommends it, with `selfHeal`."""
         self._paths[name] = path
-        where = "server" if "://" in self._destination else "name"
         self._cluster.server_side_apply(
             {
                 "apiVersion": "argoproj.io/v1alpha1",
@@ -125,7 +124,7 @@ class ArgoCD:
                         "path": path,
                         "targetRevision": "main",
                     },
-                    "destination": {where: self._destination, "namespace": namespace},
+                    "destination": self.destination(namespace),
                     "syncPolicy": {
                         "automated": {"prune": True, "selfHeal": True},
                         "syncOptions": ["ApplyOutOfSyncOnly=true"],
@@ -134,14 +133,22 @@ class ArgoCD:
             }
         )
 
+    def destination(self, namespace: str) -> dict[str, str]:
+        """A namespace of the cluster, as Applications name it."""
+        where = "server" if "://" in self._destination else "name"
+        return {where: self._destination, "namespace": namespace}
+
+    def get(self, name: str) -> dict[str, Any]:
+        """An Application as it is; empty if there is none."""
+        return self._cluster.get(self._applications, name, TOOL_NAMESPACES["argocd"]) or {}
+
     def refresh(self, name: str) -> None:
         """Has Argo CD look at Git and at the cluster."""
-        self._annotate(name, "argocd.argoproj.io/refresh", "normal")
+        self.annotate(name, "argocd.argoproj.io/refresh", "normal")
 
     def status(self, name: str) -> Status:
         """Its sync and health status, as of the commit pushed last or a later one."""
-        application = self._cluster.get(self._applications, name, TOOL_NAMESPACES["argocd"]) or {}
-        status = application.get("status") or {}
+        status = self.get(name).get("status") or {}
         sync = status.get("sync") or {}
         operation = status.get("operationState") or {}
         wanted = self._pushed[next(p for p in _prefixes(self._paths[name]) if p in self._pushed)]
@@ -167,7 +174,7 @@ class ArgoCD:
         notes = metadata.get("annotations") or {}
         return notes.get("argocd.argoproj.io/tracking-id") == expected
 
-    def _annotate(self, name: str, key: str, text: str) -> None:
+    def annotate(self, name: str, key: str, text: str) -> None:
         change = {"metadata": {"annotations": {key: text}}}
         self._cluster.patch(self._applications, name, change, TOOL_NAMESPACES["argocd"])
 

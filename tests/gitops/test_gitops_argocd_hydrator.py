@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from gitops_nodes import SCHEDULER
-from gitops_place import eventually
+from gitops_place import bert, eventually
 from gitops_tools import TOOL_NAMESPACES, ArgoCD
 
 import etcompile
@@ -23,7 +23,6 @@ from specs import training_job, worker
 
 pytestmark = pytest.mark.gitops
 
-IN_CLUSTER = "https://kubernetes.default.svc"
 Object = dict[str, Any]
 
 
@@ -40,7 +39,6 @@ class Hydrated:
         self._cluster = cluster
         self._kubectl = kubectl
         self._clone = folder / "clone"
-        self._applications = cluster.resource("argoproj.io/v1alpha1", "Application")
         self._pods = cluster.resource("v1", "Pod")
         self._repository = os.environ["ETCOMPILE_E2E_ARGOCD_REPO"]
         self._git("clone", "--quiet", self._repository, self._clone)
@@ -52,15 +50,11 @@ class Hydrated:
             role["template"]["spec"]["schedulerName"] = SCHEDULER
         (self.jobs / "bert.etjob.yaml").write_text(yaml.safe_dump(document))
         self._argocd.push(self.jobs.parent, self.name)
-        change = {"metadata": {"annotations": {"argocd.argoproj.io/hydrate": "normal"}}}
         if self.application():
-            namespace = TOOL_NAMESPACES["argocd"]
-            self._cluster.patch(self._applications, self.name, change, namespace)
+            self._argocd.annotate(self.name, "argocd.argoproj.io/hydrate", "normal")
 
     def create(self) -> None:
         """Creates the Application."""
-        destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", IN_CLUSTER)
-        where = "server" if "://" in destination else "name"
         dry = {"repoURL": self._repository, "path": f"{self.name}/jobs", "targetRevision": "main"}
         self._cluster.server_side_apply(
             {
@@ -74,7 +68,7 @@ class Hydrated:
                         "syncSource": {"targetBranch": self.name, "path": "bert"},
                         "hydrateTo": {"targetBranch": f"{self.name}-next"},
                     },
-                    "destination": {where: destination, "namespace": self.name},
+                    "destination": self._argocd.destination(self.name),
                     "syncPolicy": {
                         "automated": {"prune": True},
                         "syncOptions": ["ApplyOutOfSyncOnly=true"],
@@ -99,8 +93,7 @@ class Hydrated:
 
     def application(self) -> Object:
         """The Application as it is."""
-        application = self._cluster.get(self._applications, self.name, TOOL_NAMESPACES["argocd"])
-        return application or {}
+        return self._argocd.get(self.name)
 
     def hydration(self) -> Object:
         """What the hydrator says of its last attempt."""
@@ -115,7 +108,7 @@ class Hydrated:
 
     def close(self) -> None:
         """Removes the Application and the namespace."""
-        self._cluster.delete(self._applications, self.name, TOOL_NAMESPACES["argocd"])
+        self._argocd.remove(self.name)
         self._kubectl("delete", "namespace", self.name, "--wait=false")
 
     def _fetch(self) -> None:
@@ -136,10 +129,6 @@ def hydrated(argocd, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator[Hydra
     running = Hydrated(argocd, gitops_cluster, gitops_kubectl, tmp_path)
     yield running
     running.close()
-
-
-def bert(workers: int) -> list[str]:
-    return ["bert-launcher", *(f"bert-worker-{number}" for number in range(workers))]
 
 
 def names(objects: list[Object]) -> set[tuple[str, str]]:

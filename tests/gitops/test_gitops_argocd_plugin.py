@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from gitops_nodes import SCHEDULER
-from gitops_place import eventually
+from gitops_place import bert, eventually
 from gitops_tools import TOOL_NAMESPACES, ArgoCD
 
 import etcompile
@@ -25,7 +25,6 @@ from specs import training_job, worker
 
 pytestmark = pytest.mark.gitops
 
-IN_CLUSTER = "https://kubernetes.default.svc"
 Object = dict[str, Any]
 
 
@@ -49,12 +48,11 @@ class Source:
         self._argocd = argocd
         self._cluster = cluster
         self._kubectl = kubectl
-        self._applications = cluster.resource("argoproj.io/v1alpha1", "Application")
         kubectl("create", "namespace", self.name)
 
     def close(self) -> None:
         """Removes the Application and the namespace."""
-        self._cluster.delete(self._applications, self.name, TOOL_NAMESPACES["argocd"])
+        self._argocd.remove(self.name)
         self._kubectl("delete", "namespace", self.name, "--wait=false")
 
     def commit(self, document: Object, file: str = "bert.yaml") -> None:
@@ -73,9 +71,7 @@ class Source:
         command += ["--path", f"{self.name}/jobs", "--plugin"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         value = yaml.safe_load(done.stdout)
-        destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", IN_CLUSTER)
-        where = "server" if "://" in destination else "name"
-        value["spec"]["destination"] = {where: destination, "namespace": self.name}
+        value["spec"]["destination"] = self._argocd.destination(self.name)
         value["spec"]["source"].pop("plugin")
         if plugin is not None:
             value["spec"]["source"]["plugin"] = plugin
@@ -85,8 +81,7 @@ class Source:
 
     def application(self) -> Object:
         """The Application as it is."""
-        application = self._cluster.get(self._applications, self.name, TOOL_NAMESPACES["argocd"])
-        return application or {}
+        return self._argocd.get(self.name)
 
     def synced(self, *pods: str) -> None:
         """Waits until these Pods, and no others, are there and Argo CD is content."""
@@ -124,11 +119,6 @@ def source(plugin, argocd, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator
 
 def named(plugin: str, *parameters: Object) -> Object:
     return {"name": plugin, "parameters": [*parameters]}
-
-
-def bert(workers: int = 2, run: str = "") -> list[str]:
-    first = f"bert-{run}-" if run else "bert-"
-    return [f"{first}launcher", *(f"{first}worker-{number}" for number in range(workers))]
 
 
 def test_jobs_in_git_become_what_render_makes_of_them(source, plugin):

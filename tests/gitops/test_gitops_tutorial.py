@@ -21,7 +21,7 @@ import yaml
 from gitops_nodes import SCHEDULER, Nodes
 from msgspec import structs
 
-from walking import Block, Shell, Walked, blocks
+from walking import Shell, Walked, blocks
 
 pytestmark = pytest.mark.gitops
 
@@ -121,8 +121,3 @@ def _ends_while(nodes: Nodes, wanted: bool) -> Callable[[], None]:
     timer = threading.Timer(5, nodes.finish, (NAMESPACE,))
     timer.start()
     return timer.join
-
-
-def test_page_contains_the_tutorial_commands() -> None:
-    on_page: list[Block] = blocks(PAGE.read_text("utf-8"))
-    assert any("kubectl apply -f argocd/application.yaml" in block.text for block in on_page)
