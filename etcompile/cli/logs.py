@@ -84,15 +84,19 @@ def command(
             click.echo(f"{job} has no Pod{which}", err=True)
             ctx.exit(REFUSED)
         idle: list[LiveObject] = []
-        started: list[LiveObject] = []
+        started: list[tuple[LiveObject, str]] = []
         for pod in pods:
-            has_log = _has_started(pod, _container(pod, container))
-            (started if has_log else idle).append(pod)
+            first: str = pod["spec"]["containers"][0]["name"]
+            name = container or pod_status.current_init(pod) or first
+            if _has_started(pod, name):
+                started.append((pod, name))
+            else:
+                idle.append(pod)
         for line in reason_lines([labelled_replica(pod) for pod in idle]):
             click.echo(f"not started yet: {line}", err=True)
         if not started:
             ctx.exit(REFUSED)
-        problems = _shown(cluster, started, container, tail, follow=follow)
+        problems = _shown(cluster, started, tail, follow=follow)
     if problems:  # as with kubectl, the logs of other Pods are shown all the same
         raise RefusedError(problems, CLUSTER)
 
@@ -106,11 +110,6 @@ def _has_started(pod: Mapping[str, Any], container: str) -> bool:
     return bool(ended) or pod_status.is_running(status)
 
 
-def _container(pod: Mapping[str, Any], named: str | None) -> str:
-    main: str = pod["spec"]["containers"][0]["name"]
-    return named or pod_status.current_init(pod) or main
-
-
 def rank_of(pod: Mapping[str, Any]) -> int | None:
     """Return the rank of a Pod by its variables, or else by its labels."""
     main = pod["spec"]["containers"][0]
@@ -122,13 +121,12 @@ def rank_of(pod: Mapping[str, Any]) -> int | None:
 
 def _shown(
     cluster: "Cluster",
-    pods: Sequence[Mapping[str, Any]],
-    named: str | None,
+    pods: Sequence[tuple[Mapping[str, Any], str]],
     tail: int | None,
     *,
     follow: bool,
 ) -> list[Diagnostic]:
-    """Write the logs; return the problems of those that cannot be read."""
+    """Write the logs of containers of Pods; return the problems of those that cannot be read."""
     from etcompile.diagnostics.redaction import shown
     from etcompile.kubeapi import ClusterError
 
@@ -136,9 +134,8 @@ def _shown(
     lock = threading.Lock()
     tail = tail if tail is not None or len(pods) == 1 else 10
 
-    def show(pod: Mapping[str, Any]) -> None:
+    def show(pod: Mapping[str, Any], container: str) -> None:
         name = pod["metadata"]["name"]
-        container = _container(pod, named)
         where = pod["metadata"]["namespace"]
         try:
             for line in cluster.log(name, container, where, tail=tail, follow=follow):
@@ -148,7 +145,7 @@ def _shown(
         except ClusterError as error:
             problems.extend(error.diagnostics)
 
-    threads = [threading.Thread(target=show, args=(pod,), daemon=True) for pod in pods]
+    threads = [threading.Thread(target=show, args=pair, daemon=True) for pair in pods]
     for thread in threads:
         thread.start()
         if not follow:
