@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,7 +176,15 @@ def _corrected(
         unsafe = corrections.unsafe_fixes
         files = fixed_files(lambda: compile(paths, chosen).findings, unsafe=unsafe)
     if corrections.diff:
-        _show_patches(files)
+        for file in files:
+            before, after = (text.decode(errors="replace") for text in (file.before, file.after))
+            # git apply takes names relative to the working directory.
+            name = from_here(os.path.normpath(file.file))
+            shown = _patch(name, redacted(before), redacted(after))
+            write(*shown, errors="surrogateescape")
+            if shown != _patch(name, before, after):
+                words = "a credential is hidden in the patch, which cannot be applied; --fix can"
+                click.echo(f"{file.file}: {words}", err=True)
         with access.instead_of({file.file: file.after for file in files}):
             return compiled(paths, chosen, reporting), bool(files)
     problems = [problem for file in files for problem in _written(file, reporting)]
@@ -215,18 +223,6 @@ def _written(file: "FixedFile", reporting: Reporting) -> Sequence[Diagnostic]:
                 words = f"  line {place.line}: {fix.title} ({diagnostic.code})"
                 click.echo(words, err=True)
     return []
-
-
-def _show_patches(files: Iterable["FixedFile"]) -> None:
-    for file in files:
-        before, after = (text.decode(errors="replace") for text in (file.before, file.after))
-        # git apply takes names relative to the working directory.
-        name = from_here(os.path.normpath(file.file))
-        shown = _patch(name, redacted(before), redacted(after))
-        write(*shown, errors="surrogateescape")
-        if shown != _patch(name, before, after):
-            words = "a credential is hidden in the patch, which cannot be applied; --fix can"
-            click.echo(f"{file.file}: {words}", err=True)
 
 
 def _patch(name: str, before: str, after: str) -> list[str]:

@@ -10,19 +10,14 @@ from etcompile.cli.command_line import HELP, CompilingCommand
 from etcompile.cli.options import RENDERING, Door, compiles
 from etcompile.cli.reporting import Reporting, report, write
 from etcompile.diagnostics import RefusedError
+from etcompile.load.configuration import root_of
 
 if TYPE_CHECKING:
     from etcompile.compiler.configured import Configured
 
 
-def _door() -> Door:
-    from etcompile.load.configuration import root_of
-
-    return Door(root_of(os.path.realpath(".")))
-
-
 @click.command("krm", cls=CompilingCommand, context_settings=HELP)
-@compiles(*RENDERING, door=_door)
+@compiles(*RENDERING, door=lambda: Door(root_of(os.path.realpath("."))))
 def command(configured: "Configured", reporting: Reporting) -> None:
     """Run as a KRM function: replace the jobs in a ResourceList with their objects.
 

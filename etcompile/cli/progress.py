@@ -256,7 +256,7 @@ class Lines:
         return f"{done} after {timedelta(0, round(now - self._begun))}"
 
     def end(self, outcome: Outcome) -> None:
-        self._close()
+        self.conclude()
         stopped = outcome.interrupted or outcome.timed_out
         good = not (outcome.left or outcome.unready or outcome.refusals or stopped)
         if good and self._quiet:
@@ -289,9 +289,6 @@ class Lines:
             self._write(f"to run it again: etcompile restart {name}{where}")
 
     def conclude(self, *_: object) -> None:
-        self._close()
-
-    def _close(self) -> None:
         self._ended.set()
         with self._lock, contextlib.suppress(OSError):
             self._flush([*self._pending])

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -14,9 +14,6 @@ from etcompile.cli.completion import beginning_with
 from etcompile.frontends.kind import Kind, names_of
 from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 from etcompile.integrations.krm import SCHEMAS
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 DESCRIBED = {
     "configuration": "what etcompile.toml may hold",
@@ -56,14 +53,12 @@ def names(described: Iterable[Kind | _Other] = ()) -> Iterator[tuple[str, str]]:
         yield next(name for name in its if name not in others), each.summary
 
 
-def _completed(
-    _ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> "list[CompletionItem]":
-    return beginning_with(names(), incomplete)
-
-
 @click.command("schema", cls=Command, context_settings=HELP)
-@click.argument("kind", metavar="KIND", shell_complete=_completed)
+@click.argument(
+    "kind",
+    metavar="KIND",
+    shell_complete=lambda _ctx, _param, incomplete: beginning_with(names(), incomplete),
+)
 def command(kind: str) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind.
 
