@@ -8,6 +8,7 @@ again.
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct, ValidationError, json, structs, to_builtins
@@ -35,6 +36,18 @@ class StoredJobError(Exception):
     """This version of etcompile cannot read a stored job."""
 
 
+@contextmanager
+def reading() -> Iterator[None]:
+    """Report any error as one of the stored job."""
+    try:
+        yield
+    except StoredJobError:
+        raise
+    except Exception as error:
+        # Written by hand, by another version, or to break the watcher.
+        raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
+
+
 class Stored(Struct, frozen=True):
     """A stored job: its value, and the job as the run that it is."""
 
@@ -51,7 +64,7 @@ def read_text(text: str, most: int = MOST_PODS) -> Stored:
     if len(text) > STORED_BYTES:
         size, limit = len(text) // 1024, STORED_BYTES // 1024
         raise StoredJobError(f"{STORED_JOB} has {size} KiB; at most {limit} KiB are read")
-    try:
+    with reading():
         documents = parse(text, file=STORED_JOB).documents
         if len(documents) != 1 or not isinstance(documents[0].data, Mapping):
             raise StoredJobError(f"{STORED_JOB} is not a document")
@@ -59,13 +72,15 @@ def read_text(text: str, most: int = MOST_PODS) -> Stored:
         _check_numbers(value)
         _check_replicas(value, most)
         job, settings = read_stored(value)
-        _check_names(job)
-    except StoredJobError:
-        raise
-    except Exception as error:
-        # Written by hand, by another version, or to break the watcher.
-        raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
-    return Stored(value, job, settings)
+        # Requests contain these names, so each must be valid.
+        names = [job.name, job.config_name, *([job.credentials.secret] if job.credentials else [])]
+        for role in job.roles:
+            names.append(role.naming.stem)
+            names += [role.pod_name(member) for member in (role.members[:1] + role.members[-1:])]
+        for name in names:
+            if not isinstance(name, str) or not is_subdomain(name):
+                raise StoredJobError(f"{str(name)[:100]!r} is not a valid name")
+        return Stored(value, job, settings)
 
 
 def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
@@ -225,17 +240,6 @@ def _check_numbers(value: Any) -> None:
         math.isfinite(value) and -_MOST_NUMBER <= value < _MOST_NUMBER
     ):
         raise StoredJobError(f"{STORED_JOB} has a number that Kubernetes cannot hold")
-
-
-def _check_names(job: Job) -> None:
-    """Refuse names that no object can have, because requests contain them."""
-    names = [job.name, job.config_name, *([job.credentials.secret] if job.credentials else [])]
-    for role in job.roles:
-        names.append(role.naming.stem)
-        names += [role.pod_name(member) for member in (role.members[:1] + role.members[-1:])]
-    for name in names:
-        if not isinstance(name, str) or not is_subdomain(name):
-            raise StoredJobError(f"{str(name)[:100]!r} is not a valid name")
 
 
 def _check_replicas(value: Mapping[str, Any], most: int) -> None:

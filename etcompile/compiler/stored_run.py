@@ -4,8 +4,7 @@ This module adds what the compiler does not know: marks of GitOps tools, nodes t
 removal from a gang.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from etcompile.compiler.stored import (
     read_declared,
     read_patches,
     read_text,
+    reading,
 )
 from etcompile.k8s.bookkeeping import ARGO_ID, MARKS
 from etcompile.k8s.objects import LiveObject, Object, seconds
@@ -136,17 +136,6 @@ def outside_of_gang(pod: Object) -> LiveObject:
     return {**pod, "metadata": {**metadata, "labels": labels}, "spec": spec}
 
 
-@contextmanager
-def _reading() -> Iterator[None]:
-    """Report any error as one of the stored job."""
-    try:
-        yield
-    except StoredJobError:
-        raise
-    except Exception as error:
-        raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
-
-
 class StoredRun:
     """The run in a job's ConfigMap, compiled on demand.
 
@@ -168,7 +157,7 @@ class StoredRun:
         stored = read_text(self.text, most)
         check_place(stored.job, metadata)
         self._value, self.settings = stored.value, stored.settings
-        with _reading():
+        with reading():
             self.job = backend.gang.suited(stored.job, self.settings)
             self.spec_hash = backend.spec_hash(self.job)
             self._edits = read_patches(self._value)
@@ -196,7 +185,7 @@ class StoredRun:
     def _situation(self) -> backend.Situation:
         return situation_of_some(self.job, self.settings, read_declared(self._value), self._edits)
 
-    @_reading()
+    @reading()
     def pods(
         self, role: str, indexes: Iterable[int | None], tracking: Tracking | None = None
     ) -> list[tuple[int | None, LiveObject]]:
@@ -215,7 +204,7 @@ class StoredRun:
         marked = (marks.on(value, self.namespace) for value in values)
         return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
 
-    @_reading()
+    @reading()
     def undeclared_pod(self, role: str, member: Member, name: str) -> LiveObject:
         """Return the Pod of a replica under a name that the job does not declare.
 
@@ -240,7 +229,7 @@ class StoredRun:
             names.setdefault(("v1", "Secret"), set()).add(secret["metadata"]["name"])
         return {kind: frozenset(of_kind) for kind, of_kind in names.items()}
 
-    @_reading()
+    @reading()
     def secrets(self) -> list[LiveObject]:
         """Return the Secrets that are created in the cluster, without their keys."""
         return [
