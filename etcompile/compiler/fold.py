@@ -201,7 +201,16 @@ def _with_plans(job: Job, intents: Sequence[Intent]) -> tuple[Job, int, list[Dia
     problems: list[Diagnostic] = []
     for intent in intents:
         if not (job.keeps_plans and isinstance(intent, ScalePlan)):
-            problems.append(_not_scalable(job, intent))
+            problem = "is not elastic" + (f": {job.fixed}" if job.fixed else "")
+            advice = (
+                "make it elastic, if its kind allows that; "
+                "or change its replicas in a new run (etcompile.dev/run)"
+            )
+            if job.role("worker") is None and job.fixed is None:
+                problem, advice = "has no workers", "remove it"
+            facts = {"intent": intent.title, "job": job.name, "problem": problem, "advice": advice}
+            place = intent.origin.locate("spec", "selector", "name")
+            problems.append(diagnose(codes.NOT_SCALABLE, place, **facts))
         elif unread := [*intent.create, *intent.remove]:
             reason = "DLRover's master passes over it"
             places = [pod.origin.locate() for pod in unread]
@@ -214,18 +223,6 @@ def _with_plans(job: Job, intents: Sequence[Intent]) -> tuple[Job, int, list[Dia
 def _host(role: Role, member: Member) -> str:
     """Return the name of a replica by its number, even if its Service is named for its rank."""
     return role.host_name(structs.replace(member, rank=None))
-
-
-def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
-    problem = "is not elastic" + (f": {job.fixed}" if job.fixed else "")
-    advice = (
-        "make it elastic, if its kind allows that; "
-        "or change its replicas in a new run (etcompile.dev/run)"
-    )
-    if job.role("worker") is None and job.fixed is None:
-        problem, advice = "has no workers", "remove it"
-    facts = {"intent": intent.title, "job": job.name, "problem": problem, "advice": advice}
-    return diagnose(codes.NOT_SCALABLE, intent.origin.locate("spec", "selector", "name"), **facts)
 
 
 def _beyond_bounds(

@@ -57,7 +57,11 @@ def replacements(
             continue  # broken by hand, so no cluster has its objects
     written = map(str, (*comparison.changed, *comparison.missing))
     new = {path: files[path] for path in written if path.endswith(".yaml")}
-    both = _bodies(old) & _bodies(new)
+    before, now = (
+        {_body(part) for text in texts.values() for part in text.split(_SEPARATOR)}
+        for texts in (old, new)
+    )
+    both = before & now
     after = {
         identity(document.data): document
         for path, text in (new.items() if old else ())
@@ -106,10 +110,6 @@ def replacements_since(
         old, shown = Path(folder, inside), f"{base.name}:{inside}"
         comparison = compare(old, files)
         return replacements(old, comparison, files, version, replaced=replaced, shown=shown)
-
-
-def _bodies(files: Mapping[str, str]) -> set[str]:
-    return {_body(part) for text in files.values() for part in text.split(_SEPARATOR)}
 
 
 def _body(part: str) -> str:
