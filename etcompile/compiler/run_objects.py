@@ -74,8 +74,6 @@ def _patched(
 
         labels = backend.protected_labels(job)
         patched = object_patches.patched_objects(objects, edits, protected_labels=labels)
-    if job.preflight is None:
-        return patched
     return structs.replace(patched, objects=backend.with_preflight(job, patched.objects))
 
 
