@@ -106,7 +106,7 @@ def _document(value: Any, written: _Written) -> str:
         literal = None if _STARTS_BLANK.match(value) else _literal(value, "  ")
         out.append(literal or _double_quoted(value) + "\n")
     else:
-        out.append(_scalar(value) + "\n")
+        out.append(_leaf(value, ""))
     return "".join(out)
 
 
@@ -166,34 +166,28 @@ def _key(key: str, indent: str) -> str:
 
 def _leaf(value: Any, indent: str) -> str:
     """Return a value without children, with its line break; `indent` is its key's or dash's."""
-    if not isinstance(value, str):
-        return _scalar(value) + "\n"
-    if "\n" in value:
-        return _literal(value, indent + "  ") or _double_quoted(value) + "\n"
-    # The host lists of a thousand Pods would fill the cache.
-    return (_text if len(value) < _LONGEST_SIMPLE_KEY else _text.__wrapped__)(value) + "\n"
-
-
-def _scalar(value: Any) -> str:
     match value:
         case str():
-            return _text(value)
+            if "\n" in value:
+                return _literal(value, indent + "  ") or _double_quoted(value) + "\n"
+            # The host lists of a thousand Pods would fill the cache.
+            return (_text if len(value) < _LONGEST_SIMPLE_KEY else _text.__wrapped__)(value) + "\n"
         case None:
-            return "null"
+            return "null\n"
         case bool():
-            return "true" if value else "false"
+            return "true\n" if value else "false\n"
         case int():
-            return str(value)
+            return f"{value}\n"
         case float():
             if not math.isfinite(value):
                 raise ValueError(f"{value} is not a JSON number")
             written = repr(value)
             # YAML 1.1 reads 1e+20 as a text, because its floats have a point.
-            return written if "." in written else written.replace("e", ".0e")
+            return (written if "." in written else written.replace("e", ".0e")) + "\n"
         case dict():
-            return "{}"
+            return "{}\n"
         case list() | tuple():
-            return "[]"
+            return "[]\n"
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
