@@ -166,7 +166,7 @@ def group_of(
 ) -> Group:
     specs: dict[str, list[Mapping[str, Any]]] = {}
     for value, spec in pod_specs(objects):
-        specs.setdefault(_labels(value)[ROLE_LABEL], []).append(spec)
+        specs.setdefault(labels_of(value)[ROLE_LABEL], []).append(spec)
     # This role gets what the others leave: the one that scales, else the workers.
     filled = job.scaled_role or job.role("worker")
     filled = filled or max(job.roles, key=lambda role: len(role.members))
@@ -201,14 +201,14 @@ def group_of(
 
 def pod_specs(objects: Sequence[Object]) -> Iterator[tuple[Object, Mapping[str, Any]]]:
     for value in objects:
-        if value["kind"] == "Pod" and ROLE_LABEL in _labels(value):
+        if value["kind"] == "Pod" and ROLE_LABEL in labels_of(value):
             yield value, value["spec"]
-        elif value["kind"] == "Job" and ROLE_LABEL in _labels(value["spec"]["template"]):
+        elif value["kind"] == "Job" and ROLE_LABEL in labels_of(value["spec"]["template"]):
             yield value["spec"]["template"], value["spec"]["template"]["spec"]
 
 
 def place_of(group: Group, pod: Object) -> Place | None:
-    labels = _labels(pod)
+    labels = labels_of(pod)
     share = group.share(labels.get(ROLE_LABEL, ""))
     if share is None:
         return None
@@ -221,8 +221,3 @@ def place_of(group: Group, pod: Object) -> Place | None:
     # workers that decide.
     leads = share.role.name in group.job.run.success.roles and (share.first or rank == 0)
     return Place(share, leads, rank < share.minimum)
-
-
-def _labels(value: Object) -> Mapping[str, str]:
-    labels: Mapping[str, str] = labels_of(value)
-    return labels
