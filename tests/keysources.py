@@ -54,10 +54,11 @@ def create_means(folder: Path) -> Means:
     pattern = folder / "class.yaml"
     pattern.write_text(_PATTERN)
     recipient = str(pyrage.x25519.Identity.generate().to_public())
-    return Means(_certificate(folder / "cert.pem"), recipient, pattern, folder / "out")
+    return Means(certificate(folder / "cert.pem"), recipient, pattern, folder / "out")
 
 
-def _certificate(path: Path) -> Path:
+def certificate(path: Path) -> Path:
+    """A certificate as the controller of Sealed Secrets has one, for a day."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([])
     now = dt.datetime.now(dt.UTC)

@@ -10,17 +10,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 import pytest
 import yaml
 from commands_on_pages import PAGES, ROOT, Command, commands
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
+import keysources
 from capacity.clusters import gpu_cluster
 from commandline import etcompile
 from etcompile.capacity.snapshot import to_document
@@ -35,26 +32,27 @@ WALKS = {
 OF_MESSAGES = "docs/diagnostics"
 """Its commands show what is refused; tests/diagnostics brings each message about."""
 
-NO_COMMANDS = {
-    (
-        "docs/diagnostics/et2xxx.md",
+_REFUSED = {
+    "docs/diagnostics/et2xxx.md": [
         "etcompile cannot read kai.alibabacloud.com/v2 of TrainingJob",
-    ): "what etcompile says",
-    (
-        "docs/diagnostics/et2xxx.md",
         "etcompile does not know a kind 'Scaleout' of kai.alibabacloud.com",
-    ): "what etcompile says",
-    (
-        "docs/reference/gang-scheduling.md",
-        "etcompile replace",
-    ): "a suggestion that was not followed",
-    ("docs/reference/gitops.md", "etcompile secret init"): "a suggestion that was not followed",
-    ("docs/reference/gitops.md", "etcompile render --commit-message"): (
-        "a suggestion that was not followed"
-    ),
-    ("docs/reference/gitops.md", "etcompile gc"): "a suggestion that was not followed",
+    ]
 }
-"""What is written like a command and is none, by page and text, and why."""
+"""What etcompile says, by page."""
+_SUGGESTED = {
+    "docs/reference/gang-scheduling.md": ["etcompile replace"],
+    "docs/reference/gitops.md": [
+        *("etcompile secret init", "etcompile render --commit-message", "etcompile gc"),
+    ],
+}
+"""Suggestions that were not followed, by page."""
+NO_COMMANDS = {
+    (page, text)
+    for table in (_REFUSED, _SUGGESTED)
+    for page, texts in table.items()
+    for text in texts
+}
+"""What is written like a command and is none, by page and text."""
 
 NEED_A_CLUSTER = frozenset(
     {"apply", "capacity", "checkpoint", "delete", "logs", "restart", "status", "watch", "why"}
@@ -76,7 +74,7 @@ def test_every_command_of_a_page_exists(page: Path, tmp_path: Path, monkeypatch)
 
 def test_no_exception_is_left_over() -> None:
     broken = {(one.page, one.line) for page in PAGES for one in commands(page) if problem(one)}
-    assert {key for key in NO_COMMANDS if key not in broken} == set()
+    assert NO_COMMANDS - broken == set()
 
 
 def test_the_pages_of_walks_have_their_tests() -> None:
@@ -184,20 +182,6 @@ def _needs_a_cluster(command: Command) -> bool:
 GIT = ("git", "-c", "user.name=You", "-c", "user.email=you@example.com")
 
 
-def certificate() -> str:
-    """A certificate as the controller of Sealed Secrets has one, for a day."""
-    key = rsa.generate_private_key(65537, 2048)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sealed-secrets")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    return signed.public_bytes(serialization.Encoding.PEM).decode()
-
-
 RUN = [
     page
     for page in PAGES
@@ -226,7 +210,6 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "platform/runtimes/mine.yaml": etcompile("kinds", "--runtime", "torch-distributed").stdout,
     },
     "docs/migrate.md": {"jobs/bert.yaml": yaml.safe_dump(AS_PYTORCH)},
-    "docs/secrets.md": {"cert.pem": certificate()},
 }
 """Files that the commands of one page are about, by their name."""
 WALKED = frozenset({"docs/flux.md"})
@@ -260,6 +243,8 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 def test_what_needs_no_cluster_runs(page: Path, repository: Path, tmp_path: Path) -> None:
     name = page.relative_to(ROOT).as_posix()
     write(repository, PARTICULAR.get(name, {}))
+    if name == "docs/secrets.md":
+        keysources.certificate(repository / "cert.pem")
     if name == "docs/migrate.md":  # what somebody has saved of a cluster
         write(repository, {"live.yaml": BERT})
     walked = tmp_path / "walked"

@@ -51,10 +51,8 @@ def entries(code: str) -> Iterator[tuple[int, str, str]]:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             continue
         docstring = inspect.cleandoc(ast.get_docstring(node) or "")
-        for section in re.findall(
-            r"^(?:Args|Attributes):\n((?:    .*\n?)+)", docstring, re.MULTILINE
-        ):
-            for name, text in re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", section, re.MULTILINE):
+        for section in SECTION.findall(docstring):
+            for name, text in ENTRY.findall(section):
                 yield node.lineno, name, " ".join(text.split())
 
 

@@ -1,12 +1,11 @@
 """What the README shows is what happens."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import yaml
 
+from commandline import etcompile
 from walking import blocks
 
 ROOT = Path(__file__).parents[2]
@@ -17,11 +16,6 @@ def fenced(start: str) -> str:
     """The fenced block of the README that begins with a text."""
     [block] = [b for b in re.findall(r"```\w*\n(.*?)```", README, re.DOTALL) if b.startswith(start)]
     return str(block)
-
-
-def etcompile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def commands(heading: str) -> list[str]:
@@ -43,17 +37,13 @@ def test_its_two_commands_are_the_first_commands_on_the_page() -> None:
     assert clone.startswith("git clone ")
     assert f"{test} || exit" in (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
     _, example = run.split(" .venv/bin/etcompile render ")
-    assert etcompile(ROOT, "render", example).returncode == 0
-
-
-def job(folder: Path, text: str) -> None:
-    (folder / "hello.yaml").write_text(text)
+    assert etcompile("render", example, cwd=ROOT).returncode == 0
 
 
 def test_its_job_compiles_to_what_its_commands_name(tmp_path: Path) -> None:
-    job(tmp_path, fenced("apiVersion"))
+    (tmp_path / "hello.yaml").write_text(fenced("apiVersion"))
     [line] = [one for one in commands("Five minutes") if one.startswith("etcompile render")]
-    done = etcompile(tmp_path, *line.split()[1:])
+    done = etcompile(*line.split()[1:], cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "out: 5 written, 0 unchanged\n")
     text = (tmp_path / "out" / "hello" / "91-workers.yaml").read_text("utf-8")
     pods = {one["metadata"]["name"] for one in yaml.safe_load_all(text)}
@@ -62,5 +52,6 @@ def test_its_job_compiles_to_what_its_commands_name(tmp_path: Path) -> None:
 
 
 def test_the_mistake_reads_as_shown(tmp_path: Path) -> None:
-    job(tmp_path, fenced("apiVersion").replace("replicas: 2", "replicsa: 2"))
-    assert etcompile(tmp_path, "check", "hello.yaml").stderr == fenced("error[")
+    mistaken = fenced("apiVersion").replace("replicas: 2", "replicsa: 2")
+    (tmp_path / "hello.yaml").write_text(mistaken)
+    assert etcompile("check", "hello.yaml", cwd=tmp_path).stderr == fenced("error[")
