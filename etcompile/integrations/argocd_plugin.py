@@ -102,15 +102,15 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
     settings = {
         parameter.name: _value(parameter, values[parameter.name], folder, root)
         for parameter in PARAMETERS
-        if parameter.name in values and parameter.form != "map"
+        if parameter.name in values
     }
     changes: dict[str, Any] = {}
-    for name, new in sorted(_pairs("images", values).items()):
+    for name, new in sorted(settings.pop("images", {}).items()):
         # `registry/x:1` is a name and a tag, `:1` a tag, `@sha256:…` a digest.
         parts = zip(("newName", "newTag", "digest"), image_parts(new), strict=True)
         entry = {field: part for field, part in parts if part}
         changes.setdefault("images", []).append({"name": name, **entry})
-    if labels := _pairs("labels", values):
+    if labels := settings.pop("labels", {}):
         changes["labels"] = [{"pairs": labels}]
     facts: dict[str, Any] = {"profiles": ["argocd"]}
     cluster = re.match(r"v?(\d+)\.(\d+)", environment.get("KUBE_VERSION", ""))
@@ -188,7 +188,12 @@ def _unknown(name: str, known: Sequence[str]) -> ParameterError:
 
 def _value(parameter: Parameter, value: Any, folder: Path, root: Path) -> Any:
     """Return the value of a setting, as the configuration file has it."""
-    name, parts = parameter.name, value if isinstance(value, list) else [value]
+    name = parameter.name
+    if parameter.form == "map":
+        if not isinstance(value, Mapping):
+            raise ParameterError(name, "it takes pairs", "write it as map: {name: value}")
+        return {str(key): str(text) for key, text in value.items()}
+    parts = value if isinstance(value, list) else [value]
     texts = [] if isinstance(value, Mapping) else [*map(str, parts)]
     if parameter.form != "array" and len(texts) != 1:
         advice = f"write it as string: {parameter.announcement['string']}"
@@ -223,13 +228,6 @@ def _check_path(parameter: str, path: str, folder: Path, root: Path) -> None:
         pass
     problem = f"'{path}' is not in the repository"
     raise ParameterError(parameter, problem, "name files of the repository, as seen from path")
-
-
-def _pairs(parameter: str, values: Mapping[str, Any]) -> dict[str, str]:
-    value = values.get(parameter) or {}
-    if not isinstance(value, Mapping):
-        raise ParameterError(parameter, "it takes pairs", "write it as map: {name: value}")
-    return {str(name): str(text) for name, text in value.items()}
 
 
 def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iterator[str]:
