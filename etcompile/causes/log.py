@@ -260,11 +260,21 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
         there = set(visible)
         noted = [uid for uid in self.noted if uid.partition(".")[0] in there]
         noted += dict.fromkeys(failure.uid for failure in fresh)
-        failures, left_out = _bounded((*self.failures, *fresh))
-        counts = Counter(self.left_out) + left_out
+        # The first failure and the earliest others of the newest attempt stay: their lines may yet
+        # show that another one was the first. Then come the first failures of older attempts, and
+        # late failures of the newest.
+        failures = (*self.failures, *fresh)
+        newest, firsts = max(failure.attempt for failure in failures), first_causes(failures)
+        others = [failure for failure in failures if failure is not firsts[failure.attempt]]
+        others.sort(key=lambda failure: (-failure.attempt, _likelihood(failure)[3]))
+        late = min(_OTHERS, sum(failure.attempt == newest for failure in others))
+        in_order = [firsts[number] for number in sorted(firsts, reverse=True)]
+        entries = {id(failure) for failure in (*others[:late], *in_order, *others[late:])[:MOST]}
+        counts = Counter(self.left_out)
+        counts.update(failure.attempt for failure in failures if id(failure) not in entries)
         return structs.replace(
             self,
-            failures=failures,
+            failures=tuple(failure for failure in failures if id(failure) in entries),
             noted=tuple(noted),
             left_out={attempt: counts[attempt] for attempt in sorted(counts)[-_MOST_ATTEMPTS:]},
             nodes=_by_node(self.nodes, fresh),
@@ -292,24 +302,6 @@ def avoided_nodes(log: FailureLog, limit: int | None) -> tuple[str, ...]:
         or (limit and sum(n for name, n in counts.items() if causes.is_strike(name)) >= limit)
     ]
     return tuple(sorted(bad[-_MOST_AVOIDED:]))
-
-
-def _bounded(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[int]]:
-    """Return the entries that stay, and how many of each attempt do not.
-
-    The first failure and the earliest others of the newest attempt stay: their lines may yet show
-    that another one was the first. Then come the first failures of older attempts, and late
-    failures of the newest.
-    """
-    newest = max((failure.attempt for failure in failures), default=0)
-    firsts = first_causes(failures)
-    others = [failure for failure in failures if failure is not firsts[failure.attempt]]
-    others.sort(key=lambda failure: (-failure.attempt, _likelihood(failure)[3]))
-    late = min(_OTHERS, sum(failure.attempt == newest for failure in others))
-    in_order = [firsts[number] for number in sorted(firsts, reverse=True)]
-    entries = {id(failure) for failure in (*others[:late], *in_order, *others[late:])[:MOST]}
-    left_out = Counter(failure.attempt for failure in failures if id(failure) not in entries)
-    return tuple(failure for failure in failures if id(failure) in entries), left_out
 
 
 def _by_node(
