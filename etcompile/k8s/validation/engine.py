@@ -78,7 +78,8 @@ def pod_problems(subject: Subject) -> Iterator[Problem]:
 
     Values of a wrong type are skipped, because the schema reports them.
     """
-    return _problems("Pod template", subject)
+    rules = _in_force(subject.minor, pod=subject.pod)
+    return _walk(_rules().kinds["Pod template"], rules, subject.value, (), subject)
 
 
 def object_problems(
@@ -102,9 +103,9 @@ def object_problems(
         group = api_version.rpartition("/")[0]
         is_custom = "." in group and not group.endswith(".k8s.io")
         tables.append("any custom resource" if is_custom else "any other object")
-    subject = Subject(value, minor=minor)
+    rules, subject = _in_force(minor, pod=True), Subject(value, minor=minor)
     for name in tables:
-        yield from _problems(name, subject)
+        yield from _walk(_rules().kinds[name], rules, value, (), subject)
 
 
 def templates_of(value: Mapping[str, Any]) -> tuple[Path, ...]:
@@ -127,11 +128,6 @@ def _in_force(minor: int | None, *, pod: bool) -> Mapping[int, Rule]:
         for number, rule in enumerate(_rules().rules)
         if rule.since <= least and most <= rule.until and (pod or not rule.pods_only)
     }
-
-
-def _problems(kind: str, subject: Subject) -> Iterator[Problem]:
-    rules = _in_force(subject.minor, pod=subject.pod)
-    return _walk(_rules().kinds[kind], rules, subject.value, (), subject)
 
 
 def _walk(
