@@ -21,7 +21,7 @@ from etcompile.compiler.stored import (
     reading,
 )
 from etcompile.k8s.bookkeeping import ARGO_ID, MARKS
-from etcompile.k8s.objects import LiveObject, Object, seconds
+from etcompile.k8s.objects import LiveObject, Object, seconds, with_metadata
 from etcompile.model import MOST_PODS, Member, Role
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.schedulers import COSCHEDULING_GROUP, NATIVE_GROUPS
@@ -233,6 +233,6 @@ class StoredRun:
     def secrets(self) -> list[LiveObject]:
         """Return the Secrets that are created in the cluster, without their keys."""
         return [
-            {**value, "metadata": {**value["metadata"], "namespace": self.namespace}}
+            with_metadata(value, namespace=self.namespace)
             for value in backend.generated(self.job, self.settings.secret)
         ]

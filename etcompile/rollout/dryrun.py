@@ -27,7 +27,7 @@ from msgspec import structs
 
 from etcompile.k8s.defaults import same
 from etcompile.k8s.listkeys import changed_at, value_at
-from etcompile.k8s.objects import Object, labels_of
+from etcompile.k8s.objects import Object, labels_of, with_metadata
 from etcompile.k8s.path import KeyedPath, overlap
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
@@ -105,7 +105,7 @@ class DryRun:
         if self.denied:
             return None
         live, body = difference.live, _member(desired, difference)
-        body = {**body, "metadata": {**body["metadata"], "uid": live["metadata"].get("uid")}}
+        body = with_metadata(body, uid=live["metadata"].get("uid"))
         owners: list[tuple[KeyedPath, str]] = []
         try:
             result = self._cluster.server_side_apply(body, dry_run=True)
@@ -176,9 +176,7 @@ def _member(desired: Object, difference: Difference) -> Object:
     labels = labels_of(difference.live)
     if not (label := difference.inventory or labels.get(PART_OF)):
         return desired
-    metadata = desired["metadata"]
-    labels = {**(metadata.get("labels") or {}), PART_OF: label}
-    return {**desired, "metadata": {**metadata, "labels": labels}}
+    return with_metadata(desired, labels={**labels_of(desired), PART_OF: label})
 
 
 # Before anything is written -----------------------------------------------------------------------
@@ -320,8 +318,7 @@ def refusals(
             elif way == "post":
                 cluster.create(body, dry_run=True)
             else:
-                pinned = {**body["metadata"], **({"uid": step.uid} if step.uid else {})}
-                cluster.server_side_apply({**body, "metadata": pinned}, dry_run=True)
+                cluster.server_side_apply(with_metadata(body, uid=step.uid), dry_run=True)
         except RefusedError as error:
             return error.refusal
         except ClusterError as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.k8s.objects import Object, is_going, labels_of
+from etcompile.k8s.objects import Object, is_going, labels_of, with_metadata
 from etcompile.k8s.path import overlap
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
@@ -94,7 +94,8 @@ class Writer:
             # A plain create would leave the fields to our manager as an Update, and the next apply,
             # which is another owner to the API server, could not take any of them away.
             live = self._cluster.server_side_apply(
-                _with(body, resourceVersion=NOTHING_YET), metadata_only=role in self._answered
+                with_metadata(body, resourceVersion=NOTHING_YET),
+                metadata_only=role in self._answered,
             )
             self._answered.add(role)
         except ClusterError as error:
@@ -129,7 +130,9 @@ class Writer:
             self._inherit(step)
         for _ in range(_TRIES):
             try:
-                return Written(status, self._cluster.server_side_apply(_with(body, uid=step.uid)))
+                return Written(
+                    status, self._cluster.server_side_apply(with_metadata(body, uid=step.uid))
+                )
             except ClusterError as error:
                 if (agreed := self.shared(step, body, error)) is not None:
                     body = agreed
@@ -141,7 +144,7 @@ class Writer:
                 raise _unsteady(step.ref)
             # Nobody else's fields: with that version, the conflicts are those just seen.
             version = live["metadata"]["resourceVersion"]
-            pinned = _with(body, uid=step.uid, resourceVersion=version)
+            pinned = with_metadata(body, uid=step.uid, resourceVersion=version)
             try:
                 return Written(status, self._cluster.server_side_apply(pinned, force=True))
             except ClusterError as error:
@@ -236,11 +239,6 @@ def likeness(ref: ObjectRef, job: str | None, labels: Mapping[str, Any]) -> obje
     if job is None or ROLE_LABEL not in labels:
         return ref
     return job, ref.api_version, ref.kind, ref.namespace, labels[ROLE_LABEL]
-
-
-def _with(body: Object, **metadata: str | None) -> dict[str, Any]:
-    fields = {name: value for name, value in metadata.items() if value}
-    return {**body, "metadata": {**body["metadata"], **fields}}
 
 
 def _unsteady(ref: ObjectRef) -> RefusedError:

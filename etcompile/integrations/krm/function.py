@@ -38,7 +38,7 @@ from etcompile.integrations.krm.resource_list import (
     resource_list,
     written,
 )
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, annotations_of, with_metadata
 from etcompile.k8s.path import dotted
 from etcompile.load import Document, Input
 
@@ -140,9 +140,8 @@ def _items(
             # The pipeline's annotations name the file of an object: that of its job.
             notes = {name: note for name in _FILES if (note := annotations(item.value).get(name))}
             for value in itertools.chain.from_iterable(objects.get(number, ())):
-                about = value["metadata"]
-                noted = {"annotations": {**(about.get("annotations") or {}), **notes}}
-                yield {**value, "metadata": {**about, **noted}} if notes else value
+                noted = {**annotations_of(value), **notes}
+                yield with_metadata(value, annotations=noted) if notes else value
         elif not _is_echo(item, listed):
             yield item
     yield from emit.merged(objects.get(None, ()))
