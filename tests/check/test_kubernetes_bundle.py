@@ -292,24 +292,6 @@ def test_a_field_of_a_later_kubernetes_says_since_when():
             "remove the quotes: 80",
         ),
         (
-            "value: b",
-            "value: 1",
-            "spec.containers[0].env[0].value: must be text, not 1",
-            "put it in quotes",
-        ),
-        (
-            "protocol: TCP",
-            "protocol: tcp",
-            "spec.containers[0].ports[0].protocol: must be one of TCP, UDP, SCTP, not 'tcp'",
-            "did you mean 'TCP'?",
-        ),
-        (
-            "mountPath: /v, ",
-            "",
-            "spec.containers[0].volumeMounts[0]: needs 'mountPath'",
-            None,
-        ),
-        (
             "periodSeconds: 2",
             "periodSeconds: yes",
             "spec.containers[0].readinessProbe.periodSeconds: must be a whole number, not true",

@@ -4,15 +4,12 @@ import json
 import subprocess
 import sys
 
-import jsonschema
 import pytest
 
-from etcompile import data
 from etcompile.check.document_rules import check_schema
 from etcompile.load import from_values, parse
 
 GROUP = "kai.alibabacloud.com/v1alpha1"
-KINDS = ("TrainingJob", "ScaleOut", "ScaleIn")
 
 JOB = """\
 apiVersion: kai.alibabacloud.com/v1alpha1
@@ -41,11 +38,6 @@ spec:
   CHANGE
 """
 
-LABEL_KEY_MESSAGE = (
-    "key of metadata.labels 'a b' is not a label key: letters, digits, '-', '_' and '.',"
-    " at most 63, after an optional 'domain/'"
-)
-
 
 def check(text):
     loaded = parse(text)
@@ -71,10 +63,6 @@ def only(diagnostics):
 def facts(diagnostic):
     place = diagnostic.location
     return diagnostic.code, diagnostic.message, (place.line, place.column), diagnostic.hint
-
-
-def test_a_minimal_job_is_valid():
-    assert check(JOB) == []
 
 
 def test_an_unknown_field_is_shown_at_its_key_with_the_field_that_was_meant():
@@ -129,117 +117,17 @@ def test_a_missing_field_is_shown_at_the_key_of_what_lacks_it():
     )
 
 
-def test_a_document_without_spec_is_named_by_its_kind():
-    diagnostic = only(check(JOB[: JOB.index("spec:")]))
-    assert (diagnostic.code, diagnostic.message) == ("ET2002", "TrainingJob needs 'spec'")
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "code", "message", "hint"),
+    ("old", "new", "hint"),
     [
-        (
-            "replicas: 2",
-            'replicas: "2"',
-            "ET2006",
-            "spec.etReplicaSpecs.worker.replicas must be a whole number, not the text '2'",
-            "remove the quotes: 2",
-        ),
-        (
-            "name: mnist",
-            "name: 7",
-            "ET2006",
-            "metadata.name must be text, not 7",
-            "put it in quotes",
-        ),
-        (
-            "slotsPerWorker: 1",
-            "cleanPodPolicy: 5",
-            "ET2007",
-            "spec.cleanPodPolicy must be one of Running, All, None, not 5",
-            None,  # in quotes it would be none of them either
-        ),
-        (
-            "replicas: 2",
-            "replicas: 0",
-            "ET2008",
-            "spec.etReplicaSpecs.worker.replicas must be at least 1, not 0",
-            None,
-        ),
-        (
-            "slotsPerWorker: 1",
-            "backoffLimit: 2147483648",
-            "ET2008",
-            "spec.backoffLimit must be at most 2147483647, not 2147483648",
-            None,
-        ),
-        (
-            "slotsPerWorker: 1",
-            "cleanPodPolicy: running",
-            "ET2007",
-            "spec.cleanPodPolicy must be one of Running, All, None, not 'running'",
-            "did you mean 'Running'?",
-        ),
-        (
-            "slotsPerWorker: 1",
-            "launcherAttachMode: telnet",
-            "ET2007",
-            "spec.launcherAttachMode must be one of ssh, kubexec, not 'telnet'",
-            None,
-        ),
-        (
-            "slotsPerWorker: 1",
-            "restartPolicy: Always",
-            "ET2007",
-            "spec.restartPolicy must be one of Never, OnFailure, not 'Always'",
-            None,
-        ),
-        (
-            "    launcher:\n",
-            "    launcher:\n      replicas: 2\n",
-            "ET2007",
-            "spec.etReplicaSpecs.launcher.replicas must be 1, not 2",
-            None,
-        ),
-        (
-            "launcher:\n      template:\n        spec:\n          containers: [{name: main, im",
-            "launcher:\n      template:\n        spec:\n          containers: []\n#",
-            "ET2010",
-            "spec.etReplicaSpecs.launcher.template.spec.containers must not be empty",
-            None,
-        ),
-        (
-            "name: mnist",
-            'name: ""',
-            "ET2010",
-            "metadata.name must not be empty",
-            None,
-        ),
-        (
-            "name: mnist",
-            "name: mnist\n  namespace: Team_A",
-            "ET2009",
-            "metadata.namespace 'Team_A' is not a DNS label: lower-case letters, digits and '-'",
-            None,
-        ),
-        (
-            "name: mnist",
-            'name: mnist\n  labels: {"a b": c}',
-            "ET2009",
-            LABEL_KEY_MESSAGE,
-            None,
-        ),
-        (
-            "slotsPerWorker: 1",
-            "cleanPodPolicy: [All]",
-            "ET2006",
-            "spec.cleanPodPolicy must be text, not a list",
-            None,
-        ),
+        ("replicas: 2", 'replicas: "2"', "remove the quotes: 2"),
+        ("name: mnist", "name: 7", "put it in quotes"),
+        ("slotsPerWorker: 1", "cleanPodPolicy: running", "did you mean 'Running'?"),
+        ("slotsPerWorker: 1", "cleanPodPolicy: 5", None),  # in quotes it would be none either
     ],
 )
-def test_a_wrong_value_is_explained(old, new, code, message, hint):
-    diagnostic = only(job(old, new))
-    assert (diagnostic.code, diagnostic.message, diagnostic.hint) == (code, message, hint)
+def test_wrong_value_comes_with_its_correction(old, new, hint):
+    assert only(job(old, new)).hint == hint
 
 
 def test_a_value_is_shown_where_it_stands():
@@ -249,53 +137,6 @@ def test_a_value_is_shown_where_it_stands():
         17,
         4,
     )
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "cleanPodPolicy: All",
-        'cleanPodPolicy: ""',
-        'launcherAttachMode: ""',
-        "restartPolicy: OnFailure",
-        "backoffLimit: 0",
-        "backoffLimit: null",
-        "launcherAttachMode:",
-    ],
-)
-def test_what_the_operator_accepts_and_means_something_is_accepted(line):
-    assert job("slotsPerWorker: 1", line) == []
-
-
-def test_a_required_field_that_is_null_is_missing():
-    diagnostic = only(job("replicas: 2", "replicas: null"))
-    assert (diagnostic.code, diagnostic.location.line) == ("ET2002", 12)
-
-
-def test_a_dump_from_a_cluster_is_accepted():
-    dump = JOB.replace(
-        "  name: mnist\n",
-        """\
-  name: mnist
-  creationTimestamp: "2024-05-01T10:00:00Z"
-  generation: 1
-  resourceVersion: "4711"
-  uid: 8c5b1c2e-0000-4000-8000-000000000000
-  managedFields:
-  - {apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}, manager: kubectl}
-  ownerReferences:
-  - {apiVersion: v1, kind: ConfigMap, name: a, uid: b, controller: true}
-  annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}"}
-""",
-    )
-    dump = dump.replace(
-        "        spec:\n", "        metadata: {creationTimestamp: null}\n        spec:\n"
-    )
-    assert check(dump + "status: {phase: Running, conditions: [{anything: goes}]}\n") == []
-
-
-def test_unknown_fields_of_a_pod_spec_are_left_to_the_kubernetes_schema():
-    assert job("{name: main, image: trainer:1}", "{name: main, future: [1]}") == []
 
 
 @pytest.mark.parametrize(
@@ -397,43 +238,6 @@ def test_any_keyword_of_a_schema_gives_one_error_at_its_field(rules, value, mess
 def test_a_long_value_is_cut_in_the_message():
     diagnostic = only(job("slotsPerWorker: 1", f"cleanPodPolicy: {'x' * 5000}"))
     assert len(diagnostic.message) < 200
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_schemas_are_valid_and_describe_every_field(kind):
-    schema = json.loads((data.folder("schemas") / f"{kind}.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    assert schema["$id"] == f"https://etcompile.dev/schemas/{GROUP}/{kind}.json"
-    assert list(silent_fields(schema, kind)) == []
-
-
-def silent_fields(schema, path):
-    for name, field in schema.get("properties", {}).items():
-        if "description" not in field and "$ref" not in field:
-            yield f"{path}.{name}"
-        yield from silent_fields(field, f"{path}.{name}")
-    if isinstance(items := schema.get("items"), dict):
-        yield from silent_fields(items, f"{path}[]")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_object_of_ours_takes_unknown_fields(kind):
-    schema = json.loads((data.folder("schemas") / f"{kind}.json").read_text())
-    open_ones = {
-        path for path, one in objects(schema, kind) if one.get("additionalProperties") is not False
-    }
-    allowed = ("status", "labels", "annotations", "fieldsV1", "podTemplate.spec", "containers")
-    assert [path for path in open_ones if not any(word in path for word in allowed)] == []
-
-
-def objects(schema, path):
-    if schema.get("type") == "object":
-        yield path, schema
-    for table in ("properties", "$defs"):
-        for name, inner in schema.get(table, {}).items():
-            yield from objects(inner, f"{path}.{name}")
-    if isinstance(items := schema.get("items"), dict):
-        yield from objects(items, f"{path}[]")
 
 
 def test_thousands_of_bad_label_keys_need_no_memory_by_the_square_of_their_number():
