@@ -161,24 +161,46 @@ def container(name: str = "main", **fields: Any) -> dict[str, Any]:
     return {"name": name, "image": "horovod/horovod:0.28.1", **copy.deepcopy(fields)}
 
 
-def scale_out(name: str, count: int, *, job: str = "mnist", **spec: Any) -> dict[str, Any]:
-    """A ScaleOut that adds `count` workers."""
-    return _intent("ScaleOut", name, job, {"toAdd": {"count": count}, **spec})
+def scale_out(
+    name: str, count: int, *, job: str = "mnist", of: str = "", namespace: str = "", **spec: Any
+) -> dict[str, Any]:
+    """A ScaleOut that adds `count` workers; `of` is the kind of its job, if not a TrainingJob."""
+    return _intent("ScaleOut", name, job, of, namespace, {"toAdd": {"count": count}, **spec})
 
 
-def scale_in(name: str, wanted: int | Sequence[str], *, job: str = "mnist", **spec: Any) -> Any:
-    """A ScaleIn by count or by Pod names."""
+def scale_in(
+    name: str,
+    wanted: int | Sequence[str],
+    *,
+    job: str = "mnist",
+    of: str = "",
+    namespace: str = "",
+    **spec: Any,
+) -> dict[str, Any]:
+    """A ScaleIn by count or by Pod names; `of` is the kind of its job, if not a TrainingJob."""
     wish = {"count": wanted} if isinstance(wanted, int) else {"podNames": list(wanted)}
-    return _intent("ScaleIn", name, job, {"toDelete": wish, **spec})
+    return _intent("ScaleIn", name, job, of, namespace, {"toDelete": wish, **spec})
 
 
-def _intent(kind: str, name: str, job: str, spec: dict[str, Any]) -> dict[str, Any]:
+def _intent(
+    kind: str, name: str, job: str, of: str, namespace: str, spec: dict[str, Any]
+) -> dict[str, Any]:
     return {
-        "apiVersion": API_VERSION,
+        "apiVersion": "etcompile.dev/v1alpha1" if of else API_VERSION,
         "kind": kind,
-        "metadata": {"name": name},
-        "spec": {"selector": {"name": job}, **spec},
+        "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
+        "spec": {"selector": {**({"kind": of} if of else {}), "name": job}, **spec},
     }
+
+
+def overlay(**fields: Any) -> dict[str, Any]:
+    """An overlay with these fields."""
+    return {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", **fields}
+
+
+def patch(change: Any, **target: Any) -> dict[str, Any]:
+    """An overlay that makes one change to what a target selects."""
+    return overlay(patches=[{"patch": change, **({"target": target} if target else {})}])
 
 
 def with_worker(*, replicas: int = 1, **main: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from etcompile.compiler.stored import read_stored
 from etcompile.model import InPlace
 from etcompile.model.protocol import is_config
 from fidelity.every_job import JOBS, changed, compiled, pod_templates
-from specs import by_name, errors, kubeflow_job, replicas, training_job, warnings
+from specs import by_name, errors, kubeflow_job, patch, replicas, training_job, warnings
 
 ROOT = Path(__file__).parents[2]
 RESTART = "etcompile.dev/restart"
@@ -690,10 +690,8 @@ def test_what_the_watcher_says_is_in_no_template(name) -> None:
     ids=["annotation", "processes"],
 )
 def test_an_overlay_does_not_change_it_in_compiled_pods(change) -> None:
-    patch = {"target": {"kind": "Pod"}, "patch": change}
-    overlay = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "patches": [patch]}
     job = in_place(kubeflow_job("JAXJob", {"Worker": 1}))
-    assert errors(job, namespace="ml", overlays=(overlay,)) == ["ET6006"]
+    assert errors(job, namespace="ml", overlays=(patch(change, kind="Pod"),)) == ["ET6006"]
 
 
 def test_the_overlay_asks_for_it() -> None:

@@ -3,9 +3,8 @@
 from typing import Any
 
 import pytest
-import yaml
 
-from specs import compiled, elastic_job, errors, kubeflow_job, training_job, warnings
+from specs import compiled, elastic_job, errors, kubeflow_job, patch, training_job, warnings
 from world import mpi_job
 
 PREFLIGHT = "etcompile.dev/preflight"
@@ -78,18 +77,12 @@ def test_preflight_runs_after_sidecars_and_before_gates_and_setup() -> None:
     assert names[:3] == ["proxy", "preflight", "fetch"]
 
 
-def test_what_overlays_change_of_the_main_container_counts_for_it(tmp_path) -> None:
+def test_what_overlays_change_of_the_main_container_counts_for_it() -> None:
     container = {"name": "pytorch", "image": "other:2"}
     container["volumeMounts"] = [{"name": "shm", "mountPath": "/dev/shm"}]
     volumes = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
-    patch = {"spec": {"containers": [container], "volumes": volumes}}
-    overlay = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "Overlay",
-        "patches": [{"target": {"kind": "Pod"}, "patch": patch}],
-    }
-    (tmp_path / "overlay.yaml").write_text(yaml.safe_dump(overlay))
-    for pod in pods(job(), overlays=(str(tmp_path),)):
+    change = {"spec": {"containers": [container], "volumes": volumes}}
+    for pod in pods(job(), overlays=(patch(change, kind="Pod"),)):
         assert preflight(pod)["image"] == "other:2"
         assert {"name": "shm", "mountPath": "/dev/shm"} in preflight(pod)["volumeMounts"]
 

@@ -10,7 +10,7 @@ import yaml
 import etcompile
 from commandline import etcompile as run
 from etcompile.integrations.krm import answer
-from specs import kubeflow_job
+from specs import kubeflow_job, patch
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 SKIP = etcompile.Options(skip_managed_by=True)
@@ -87,16 +87,8 @@ def test_nothing_but_skipped_jobs_renders_nothing_and_is_an_error() -> None:
 
 
 def test_an_overlay_for_the_objects_of_a_skipped_job_stops_nothing() -> None:
-    overlay = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "Overlay",
-        "patches": [
-            {
-                "target": {"kind": "Pod", "name": "elsewhere-worker-0"},
-                "patch": {"metadata": {"labels": {"a": "b"}}},
-            }
-        ],
-    }
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    overlay = patch(labels, kind="Pod", name="elsewhere-worker-0")
     options = etcompile.Options(skip_managed_by=True, overlays=(overlay,))
     assert etcompile.compile([job("here"), managed("elsewhere")], options).ok
 

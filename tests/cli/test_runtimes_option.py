@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import etcompile as package
 from commandline import etcompile, git
 from etcompile.cli import argocd, krm
+from specs import patch
 
 VERSION = "trainer.kubeflow.org/v1alpha1"
 
@@ -158,11 +159,8 @@ def test_a_file_named_twice_is_one_and_a_folder_of_both_is_the_library(tree):
 
 
 def test_an_overlay_changes_a_runtime_of_the_library(tree):
-    change = {
-        "target": {"kind": "ClusterTrainingRuntime", "name": "team-torch"},
-        "patch": {"spec": {"mlPolicy": {"numNodes": 3}}},
-    }
-    overlay = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "patches": [change]}
+    nodes = {"spec": {"mlPolicy": {"numNodes": 3}}}
+    overlay = patch(nodes, kind="ClusterTrainingRuntime", name="team-torch")
     write(tree / "overlay.yaml", overlay)
     words = ("--config", "runtimes=platform", "--overlay", "overlay.yaml", "--strict")
     done = etcompile("render", "jobs", *words)

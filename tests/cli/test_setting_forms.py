@@ -24,7 +24,7 @@ from etcompile.load import from_values
 from etcompile.model import SecretMode, Settings
 from etcompile.model.settings import SETTINGS, secret_mode
 from randomness import examples
-from specs import training_job
+from specs import overlay, training_job
 
 BAD = {
     "cluster-domain": "bad domain!",
@@ -36,10 +36,6 @@ BAD = {
 CAMEL = {field.replace("_", "-"): name for name, field in SETTINGS.items()}
 JOB = training_job(launcherAttachMode="kubexec")
 texts = st.text(max_size=20) | st.from_regex(r"[a-zA-Z0-9.:/@_-]{1,20}", fullmatch=True)
-
-
-def overlay(**fields: Any) -> dict[str, Any]:
-    return {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", **fields}
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -11,9 +11,7 @@ import yaml
 
 from etcompile import Settings
 from etcompile.compiler.stored import read_stored
-from specs import by_name, compiled, container, errors, pods
-
-ETCOMPILE = "etcompile.dev/v1alpha1"
+from specs import by_name, compiled, container, errors, pods, scale_in
 
 
 def mpi_job(version: str = "v2beta1", workers: int | None = 2, **spec: Any) -> dict[str, Any]:
@@ -30,11 +28,8 @@ def mpi_job(version: str = "v2beta1", workers: int | None = 2, **spec: Any) -> d
     }
 
 
-def scale(kind: str, **spec: Any) -> dict[str, Any]:
-    selector = {"kind": "MPIJob", "name": "pi"}
-    metadata = {"name": "wish", "namespace": "ml"}
-    spec = {"selector": selector, **spec}
-    return {"apiVersion": ETCOMPILE, "kind": kind, "metadata": metadata, "spec": spec}
+def less(wanted: int | list[str]) -> dict[str, Any]:
+    return scale_in("less", wanted, job="pi", of="MPIJob", namespace="ml")
 
 
 def objects(*documents: dict[str, Any], **options: Any) -> dict[tuple[str, str], Any]:
@@ -100,7 +95,7 @@ def test_mpi_operator_d4_a_ttl_removes_no_part_of_a_job_that_git_declares() -> N
 def test_mpi_operator_d8_scaling_a_launcher_that_works_removes_the_right_worker() -> None:
     job = mpi_job(workers=3, runLauncherAsWorker=True)
     before = objects(job)
-    after = objects(job, scale("ScaleIn", toDelete={"count": 1}))
+    after = objects(job, less(1))
     assert {key for key in before if key not in after} == {("Pod", "pi-worker-2")}
     unchanged = [key for key in after if key[0] in ("Pod", "Job", "Service")]
     assert all(after[key] == before[key] for key in unchanged)

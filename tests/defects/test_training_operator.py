@@ -39,13 +39,6 @@ def annotated(value: dict[str, Any], **annotations: str) -> dict[str, Any]:
     return {**value, "metadata": {**value["metadata"], "annotations": names}}
 
 
-def scaling_in(kind: str, wanted: Any) -> dict[str, Any]:
-    value: dict[str, Any] = scale_in("less", wanted)
-    value["apiVersion"] = "etcompile.dev/v1alpha1"
-    value["spec"]["selector"] = {"kind": kind, "name": "mnist"}
-    return value
-
-
 def named(*values: dict[str, Any], **options: Any) -> dict[tuple[str, str], Any]:
     return by_name(compiled(*values, namespace="ml", **options))
 
@@ -344,7 +337,7 @@ def test_training_operator_37_gate_uses_the_job_image_and_can_be_disabled() -> N
 
 def test_training_operator_38_what_others_meet_at_is_not_scaled_in() -> None:
     value = job("PyTorchJob", elasticPolicy={"minReplicas": 1, "maxReplicas": 3})
-    assert errors(value, scaling_in("PyTorchJob", ["mnist-worker-0"])) == ["ET3012"]
+    assert errors(value, scale_in("less", ["mnist-worker-0"], of="PyTorchJob")) == ["ET3012"]
 
 
 def test_training_operator_38_no_autoscaler_outlives_the_job() -> None:
@@ -373,7 +366,7 @@ def test_training_operator_46_the_label_of_the_tune_example_is_refused() -> None
 
 def test_training_operator_47_scaling_in_leaves_no_gap_and_makes_nothing() -> None:
     value = job("PyTorchJob", {"Worker": 4}, elasticPolicy={"minReplicas": 1, "maxReplicas": 4})
-    assert pods(value, scaling_in("PyTorchJob", 3)) == ["mnist-worker-0"]
+    assert pods(value, scale_in("less", 3, of="PyTorchJob")) == ["mnist-worker-0"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from etcompile.plan.planner import plan
 from etcompile.plan.presentation import LIMIT, markdown, page, text
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Declared
-from specs import compiled, scale_in, training_job
+from specs import compiled, overlay, scale_in, training_job
 
 Git = Callable[..., str]
 
@@ -47,18 +47,13 @@ def test_globs_folders_and_absolute_paths_mean_the_same_at_a_revision(jobs: Path
 
 
 def test_overlay_is_read_from_the_compared_revision(jobs: Path, diff, git: Git) -> None:
-    overlay = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "Overlay",
-        "labels": [{"pairs": {"team": "a"}}],
-    }
     file = jobs.parent / "overlay.yaml"
-    file.write_text(yaml.safe_dump(overlay))
+    file.write_text(yaml.safe_dump(overlay(labels=[{"pairs": {"team": "a"}}])))
     git("add", "-A")
     git("commit", "-qm", "overlay")
     arguments = ("jobs", "--overlay", "overlay.yaml", "--against")
     diff(*arguments, "HEAD", code=0)
-    file.write_text(yaml.safe_dump({**overlay, "labels": [{"pairs": {"team": "b"}}]}))
+    file.write_text(yaml.safe_dump(overlay(labels=[{"pairs": {"team": "b"}}])))
     diff(*arguments, "HEAD", code=1)
     diff(*arguments, "HEAD~1", code=1)
 

@@ -27,6 +27,7 @@ from defects.test_trainer import (
     variables,
     with_data,
 )
+from specs import scale_in, scale_out
 
 NNODES = "etcompile.dev/nnodes"
 
@@ -37,13 +38,12 @@ def elastic(nodes: str = "2:4", **spec: Any) -> dict[str, Any]:
     return document
 
 
-def wish(kind: str, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": kind.lower(), "namespace": "ml"},
-        "spec": {"selector": {"kind": "TrainJob", "name": "t"}, **spec},
-    }
+def more(count: int) -> dict[str, Any]:
+    return scale_out("scaleout", count, job="t", of="TrainJob", namespace="ml")
+
+
+def less(wanted: int | list[str]) -> dict[str, Any]:
+    return scale_in("scalein", wanted, job="t", of="TrainJob", namespace="ml")
 
 
 def names(*inputs: dict[str, Any]) -> list[str]:
@@ -71,16 +71,16 @@ def test_nodes_without_the_annotation_get_the_variables_of_trainer() -> None:
 def test_no_pod_changes_when_others_come_or_go() -> None:
     by_number = {count: pods(runtime(), elastic(trainer={"numNodes": count})) for count in (2, 4)}
     assert by_number[4][:2] == by_number[2]
-    more = pods(runtime(), elastic(), wish("ScaleOut", toAdd={"count": 2}))
-    assert more[:2] == by_number[2]
-    assert [pod["metadata"]["name"] for pod in more] == [f"t-node-0-{n}" for n in range(4)]
+    grown = pods(runtime(), elastic(), more(2))
+    assert grown[:2] == by_number[2]
+    assert [pod["metadata"]["name"] for pod in grown] == [f"t-node-0-{n}" for n in range(4)]
 
 
 def test_any_node_but_the_first_may_go() -> None:
     train_job = elastic(trainer={"numNodes": 4})
-    gone = wish("ScaleIn", toDelete={"podNames": ["t-node-0-1"]})
+    gone = less(["t-node-0-1"])
     assert names(runtime(), train_job, gone) == ["t-node-0-0", "t-node-0-2", "t-node-0-3"]
-    gone = wish("ScaleIn", toDelete={"podNames": ["t-node-0-0"]})
+    gone = less(["t-node-0-0"])
     diagnostics = etcompile.compile([runtime(), train_job, gone]).diagnostics
     assert [one.code for one in diagnostics] == ["ET3012"]
 
@@ -166,7 +166,7 @@ def test_external_rendezvous_is_preserved_and_allows_removing_node_0() -> None:
     env = variables(pods(custom, three)[0])
     assert (env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"]) == ("etcd-v2", "etcd.infra:2379")
     assert "PET_RDZV_CONF" not in env
-    gone = wish("ScaleIn", toDelete={"podNames": ["t-node-0-0"]})
+    gone = less(["t-node-0-0"])
     assert names(custom, three, gone) == ["t-node-0-1", "t-node-0-2"]
 
 
@@ -221,12 +221,10 @@ def plain(**job_set: Any) -> dict[str, Any]:
 
 
 def test_nodes_that_nobody_tells_their_number_scale_as_they_are() -> None:
-    more = pods(plain(), job(), wish("ScaleOut", toAdd={"count": 1}))
-    assert more[:2] == pods(plain(), job())
-    assert names(plain(), job(), wish("ScaleIn", toDelete={"podNames": ["t-node-0-0"]})) == [
-        "t-node-0-1"
-    ]
-    compilation = etcompile.compile([plain(), elastic("2:2"), wish("ScaleOut", toAdd={"count": 1})])
+    grown = pods(plain(), job(), more(1))
+    assert grown[:2] == pods(plain(), job())
+    assert names(plain(), job(), less(["t-node-0-0"])) == ["t-node-0-1"]
+    compilation = etcompile.compile([plain(), elastic("2:2"), more(1)])
     assert [one.code for one in compilation.diagnostics] == ["ET3004"]
 
 
@@ -238,14 +236,14 @@ def test_a_job_that_any_pod_ends_has_one_of_each() -> None:
         successPolicy={"operator": "Any"},
     )
     assert errors(custom, elastic("1:2")) == {("ET2139", f"annotation {NNODES}")}
-    compilation = etcompile.compile([custom, job(), wish("ScaleOut", toAdd={"count": 1})])
+    compilation = etcompile.compile([custom, job(), more(1)])
     assert [one.code for one in compilation.diagnostics] == ["ET3006"]
 
 
 def test_who_fetches_data_stays_when_nodes_come() -> None:
     train_job = elastic(trainer={"numNodes": 2})
     before = names(with_data(), train_job)
-    after = names(with_data(), train_job, wish("ScaleOut", toAdd={"count": 1}))
+    after = names(with_data(), train_job, more(1))
     assert after == [*before, "t-node-0-2"]
     assert "t-dataset-initializer-0-0" in before
 
@@ -260,13 +258,13 @@ def test_a_patch_of_the_runtime_reaches_nodes_that_come() -> None:
         "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [tree]}}},
     }
     train_job = elastic(runtimePatches=[patch])
-    rendered = pods(runtime(), train_job, wish("ScaleOut", toAdd={"count": 1}))
+    rendered = pods(runtime(), train_job, more(1))
     assert [pod["spec"]["nodeSelector"] for pod in rendered] == [{"a": "b"}] * 3
 
 
 def test_a_job_that_is_suspended_scales_too() -> None:
     train_job = elastic(suspend=True)
-    compilation = etcompile.compile([runtime(), train_job, wish("ScaleOut", toAdd={"count": 1})])
+    compilation = etcompile.compile([runtime(), train_job, more(1)])
     assert compilation.ok
     assert not [value for value in compilation.objects if value["kind"] == "Pod"]
 
@@ -312,15 +310,11 @@ def test_hosts_come_and_go_and_the_launcher_is_one_of_the_number() -> None:
     three, four = pods(*with_hosts(3)), pods(*with_hosts(4))
     assert [pod for pod in four if pod in three] == three
     assert [pod["metadata"]["name"] for pod in four if pod not in three] == ["t-node-0-2"]
-    diagnostics = etcompile.compile(
-        [*with_hosts(3), wish("ScaleOut", toAdd={"count": 2})]
-    ).diagnostics
+    diagnostics = etcompile.compile([*with_hosts(3), more(2)]).diagnostics
     assert [one.message for one in diagnostics if one.code == "ET3004"] == [
         f"ScaleOut scaleout would make 5 workers, but the maximum of {NNODES} is 4"
     ]
-    diagnostics = etcompile.compile(
-        [*with_hosts(3), wish("ScaleIn", toDelete={"count": 2})]
-    ).diagnostics
+    diagnostics = etcompile.compile([*with_hosts(3), less(2)]).diagnostics
     assert [one.message for one in diagnostics if one.code == "ET3005"] == [
         f"ScaleIn scalein would leave 1 workers, but the minimum of {NNODES} is 2"
     ]
@@ -338,12 +332,12 @@ def test_a_launcher_that_is_alone_cannot_be_joined(count: int, nodes: str) -> No
 def test_a_launcher_that_is_no_node_counts_none() -> None:
     documents = with_hosts(2, "1:4", runLauncherAsNode=False)
     assert "t-launcher" not in config(*documents)["hosts"]
-    assert len(pods(*documents, wish("ScaleOut", toAdd={"count": 2}))) == 5
+    assert len(pods(*documents, more(2))) == 5
 
 
 def test_without_the_annotation_the_hostfile_of_mpi_is_written_once() -> None:
     documents = mpi(), job(trainer={"numNodes": 2})
     assert "discover_hosts.sh" not in config(*documents)
-    diagnostics = etcompile.compile([*documents, wish("ScaleOut", toAdd={"count": 1})]).diagnostics
+    diagnostics = etcompile.compile([*documents, more(1)]).diagnostics
     [message] = [one.message for one in diagnostics if one.code == "ET3006"]
     assert f"the hostfile is written once, unless {NNODES} gives a range" in message

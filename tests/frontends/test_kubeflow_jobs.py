@@ -7,7 +7,7 @@ import pytest
 
 import etcompile
 from etcompile import Compilation, Options
-from specs import errors, kubeflow_job, replicas, scale_out, warnings
+from specs import errors, kubeflow_job, mpi_job, replicas, scale_out, warnings
 
 GPU_SLICE = {"limits": {"nvidia.com/mig-1g.5gb": 1}}
 
@@ -59,19 +59,7 @@ def test_a_job_named_like_another_and_more_is_no_clash():
 
 def test_service_named_like_a_worker_of_another_job_is_refused():
     first = kubeflow_job("JAXJob", {"Worker": 1})
-    roles = {"Launcher": {}, "Worker": {"replicas": 1}}
-    container = {"name": "mpi", "image": "example.com/mpi:1", "command": ["mpirun"]}
-    second = {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": "mnist-worker-0"},
-        "spec": {
-            "mpiReplicaSpecs": {
-                name: {**role, "template": {"spec": {"containers": [container]}}}
-                for name, role in roles.items()
-            }
-        },
-    }
+    second = {**mpi_job("v2beta1"), "metadata": {"name": "mnist-worker-0"}}
     assert errors(first, second, namespace="ml") == ["ET4013"]
 
 
@@ -107,9 +95,7 @@ def test_hint_for_a_suspended_job_names_the_field_to_remove():
     ],
 )
 def test_scaling_a_job_that_is_not_elastic_says_what_would_make_it_so(kind, problem):
-    more = scale_out("more", 1)
-    more["apiVersion"] = "etcompile.dev/v1alpha1"
-    more["spec"]["selector"] = {"kind": kind, "name": "mnist"}
+    more = scale_out("more", 1, of=kind)
     diagnostics = compilation_of(kubeflow_job(kind, {"Worker": 2}), more).diagnostics
     assert [(one.code, one.message) for one in diagnostics] == [
         ("ET3006", f"ScaleOut more selects job 'mnist', {problem}")
@@ -202,16 +188,10 @@ def test_job_mode_that_contradicts_the_replica_types_is_a_warning(mode, types):
 
 
 def test_containers_without_a_command_are_each_called_by_their_name():
-    roles = {}
-    for role in ("Launcher", "Worker"):
+    value = mpi_job("v2beta1")
+    for role, replica in value["spec"]["mpiReplicaSpecs"].items():
         container = {"name": f"mpi-{role.lower()}", "image": "example.com/mpi:1", "args": ["sshd"]}
-        roles[role] = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
-    value = {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": "pi"},
-        "spec": {"mpiReplicaSpecs": roles},
-    }
+        replica["template"]["spec"]["containers"] = [container]
     (diagnostic,) = compilation_of(value).diagnostics
     assert "'mpi-launcher' of launcher" in diagnostic.message
     assert "'mpi-worker' of worker" in diagnostic.message

@@ -10,7 +10,7 @@ from etcompile import frontends
 from etcompile.check.json_schemas import bundled_schema
 from etcompile.integrations.migrate import migrated
 from etcompile.load import from_values, parse
-from specs import compiled, errors, kubeflow_job
+from specs import compiled, errors, kubeflow_job, patch
 
 POLICY = {
     "cleanPodPolicy": "All",
@@ -108,11 +108,7 @@ def test_a_wrong_value_is_shown_where_it_was_written() -> None:
 
 
 def test_an_overlay_that_names_the_field_where_it_stands_still_applies() -> None:
-    overlay = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "Overlay",
-        "patches": [{"target": {"kind": "PyTorchJob"}, "patch": {"spec": {"backoffLimit": 9}}}],
-    }
+    overlay = patch({"spec": {"backoffLimit": 9}}, kind="PyTorchJob")
     result = compiled(job("PyTorchJob", backoffLimit=3), overlays=(overlay,))
     assert result.ok
     assert [*result.objects] == [

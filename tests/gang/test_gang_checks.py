@@ -14,7 +14,7 @@ import etcompile
 from commandline import at_a_shell
 from etcompile import Options, Settings, configured_options
 from etcompile.model import GANGS
-from specs import compiled, kubeflow_job, replicas, scale_in, training_job, worker
+from specs import compiled, kubeflow_job, patch, replicas, scale_in, training_job, worker
 
 RESOURCES = {"requests": {"cpu": "1", "memory": "1Gi"}}
 
@@ -31,15 +31,11 @@ def job(**policy: Any) -> dict[str, Any]:
 def problems(
     gang: str, *documents: Any, overlay: Any = None, run: str | None = "r1", **settings: Any
 ) -> list[tuple[str, str]]:
-    """The codes and messages about documents, an overlay of patches applied."""
-    overlays = [
-        {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "patches": overlay}
-        for _ in range(overlay is not None)
-    ]
+    """The codes and messages about documents, an overlay applied."""
     options = Options(
         namespace="ml",
         settings=Settings(gang=gang, run=run, **settings),
-        overlays=tuple(overlays),
+        overlays=() if overlay is None else (overlay,),
     )
     diagnostics = etcompile.compile(list(documents or [job()]), options).diagnostics
     return [(one.code, one.message) for one in diagnostics]
@@ -47,10 +43,6 @@ def problems(
 
 def codes(gang: str, *documents: Any, **options: Any) -> list[str]:
     return [code for code, _ in problems(gang, *documents, **options)]
-
-
-def patch(target: dict[str, str], **fields: Any) -> list[dict[str, Any]]:
-    return [{"target": target, "patch": fields}]
 
 
 ALL = GANGS[1:]
@@ -123,7 +115,7 @@ def test_e4_container_without_resource_requests_is_an_error(gang: str) -> None:
 @pytest.mark.parametrize("gang", ["volcano", "yunikorn", "kueue"])
 def test_e5_pods_of_a_role_that_differ_are_an_error(gang: str) -> None:
     more = {"containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "2"}}}]}
-    overlay = patch({"kind": "Pod", "name": "*-worker-1"}, spec=more)
+    overlay = patch({"spec": more}, kind="Pod", name="*-worker-1")
     assert "ET2084" in codes(gang, overlay=overlay)
 
 
@@ -136,10 +128,7 @@ def test_e6_kueue_lets_no_pod_of_a_group_go() -> None:
     workers = replicas("PyTorchJob", 3, resources=RESOURCES)
     value = kubeflow_job("PyTorchJob", {"Worker": workers}, elasticPolicy=policy)
     for name, refused in (("mnist-worker-0", True), ("mnist-worker-2", False)):
-        less = scale_in("less", [name])
-        less["apiVersion"] = "etcompile.dev/v1alpha1"
-        less["spec"]["selector"]["kind"] = "PyTorchJob"
-        reported = problems("kueue", value, less)
+        reported = problems("kueue", value, scale_in("less", [name], of="PyTorchJob"))
         said = [message for _, message in reported if f"it waits for {name}" in message]
         assert bool(said) == refused
 
@@ -205,7 +194,7 @@ def test_e8_the_group_and_its_pods_have_one_priority() -> None:
 
 def test_e9_a_placeholder_is_as_large_as_its_pod() -> None:
     more = {"containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "2"}}}]}
-    reported = problems("yunikorn", overlay=patch({"kind": "Pod", "role": "worker"}, spec=more))
+    reported = problems("yunikorn", overlay=patch({"spec": more}, kind="Pod", role="worker"))
     [message] = [message for code, message in reported if code == "ET2088"]
     assert "Pods of worker ask for more cpu than their placeholders" in message
 

@@ -1,44 +1,33 @@
 """The worker that all others meet at: what an intent that takes it is told, and that it works."""
 
-from typing import Any
-
 import pytest
 
 import etcompile
 from etcompile.load import parse
-from specs import kubeflow_job
+from specs import kubeflow_job, scale_in
 
 JOB = kubeflow_job("PyTorchJob", {"Worker": 4}, elasticPolicy={"minReplicas": 1, "maxReplicas": 6})
 
 
-def intent(**what: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "ScaleIn",
-        "metadata": {"name": "less"},
-        "spec": {"selector": {"kind": "PyTorchJob", "name": "mnist"}, "toDelete": what},
-    }
-
-
-def problems(**what: Any) -> list[etcompile.Diagnostic]:
-    diagnostics = etcompile.compile([JOB, intent(**what)]).diagnostics
+def problems(wanted: int | list[str]) -> list[etcompile.Diagnostic]:
+    diagnostics = etcompile.compile([JOB, scale_in("less", wanted, of="PyTorchJob")]).diagnostics
     return [one for one in diagnostics if one.severity is etcompile.Severity.ERROR]
 
 
 def test_hint_names_the_workers_that_scale_in_can_remove() -> None:
-    (problem,) = problems(podNames=["mnist-worker-0"])
+    (problem,) = problems(["mnist-worker-0"])
     names = ["mnist-worker-1", "mnist-worker-2", "mnist-worker-3"]
     assert (problem.code, problem.hint) == (
         "ET3012",
         f"name at most 3 of the others: {', '.join(names)}",
     )
-    assert problems(podNames=names) == []
+    assert problems(names) == []
 
 
 def test_hint_names_the_count_that_scale_in_can_remove() -> None:
-    (problem,) = problems(count=4)
+    (problem,) = problems(4)
     assert (problem.code, problem.hint) == ("ET3012", "remove at most 3")
-    assert problems(count=3) == []
+    assert problems(3) == []
 
 
 @pytest.mark.parametrize(

@@ -108,11 +108,8 @@ def test_the_stored_job_has_ranks_and_sizes() -> None:
 
 
 def test_other_intents_keep_ranks_whole_too() -> None:
-    less, more = scale_in("less", [pod(1)]), scale_out("more", 2)
-    for one in (less, more):
-        one["apiVersion"] = "etcompile.dev/v1alpha1"
-        one["metadata"]["namespace"] = "ml"
-        one["spec"]["selector"]["kind"] = "ElasticJob"
+    less = scale_in("less", [pod(1)], of="ElasticJob", namespace="ml")
+    more = scale_out("more", 2, of="ElasticJob", namespace="ml")
     assert workers(job(), less, more) == {0: 0, 2: 2, 3: 3, 4: 1, 5: 4}
 
 

@@ -14,6 +14,7 @@ from etcompile import Diagnostic, Options
 from etcompile.cli import check, explain, render
 from etcompile.diagnostics import RULES
 from lint.advice_cases import CASES, QUIET, Case, job, text
+from specs import patch
 
 ADVICE = [rule for rule in RULES.values() if rule.code.startswith("ET9")]
 EACH = [
@@ -112,15 +113,10 @@ def test_advice_is_a_warning_in_every_machine_readable_format(form: str, tmp_pat
         assert (result["ruleId"], result["level"]) == ("ET9012", "warning")
 
 
-def test_an_overlay_that_mends_a_pod_silences_the_advice(tmp_path: Path) -> None:
+def test_an_overlay_that_mends_a_pod_silences_the_advice() -> None:
     change = {"spec": {"dnsPolicy": "ClusterFirstWithHostNet"}}
-    overlay = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "Overlay",
-        "patches": [{"target": {"kind": "Pod"}, "patch": change}],
-    }
     assert advice(shown("ET9020"))
-    assert advice(shown("ET9020"), overlays=[overlay]) == []
+    assert advice(shown("ET9020"), overlays=[patch(change, kind="Pod")]) == []
 
 
 def test_advice_on_a_template_shared_by_two_roles_is_reported_once() -> None:

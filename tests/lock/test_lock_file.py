@@ -11,7 +11,7 @@ import pytest
 from rendering import done, render, tree, write
 
 from etcompile import emit
-from specs import scale_out, training_job, worker
+from specs import overlay, scale_out, training_job, worker
 
 LOCK = "etcompile.lock.json"
 ROOT = Path(__file__).parents[2]
@@ -86,16 +86,9 @@ def test_files_that_share_a_name_are_both_in_it(tmp_path: Path) -> None:
 
 
 def test_lock_file_records_settings_after_overlays_and_flags(tmp_path: Path, job: Path) -> None:
-    overlay = write(
-        tmp_path / "o.yaml",
-        {
-            "apiVersion": "etcompile.dev/v1alpha1",
-            "kind": "Overlay",
-            "settings": {"services": "shared"},
-        },
-    )
+    file = write(tmp_path / "o.yaml", overlay(settings={"services": "shared"}))
     out = tmp_path / "out"
-    done(job, "--overlay", overlay, "-n", "ml", "--config=split=true", "--run", "auto", "-d", out)
+    done(job, "--overlay", file, "-n", "ml", "--config=split=true", "--run", "auto", "-d", out)
     settings = json.loads((out / LOCK).read_text())["settings"]
     wanted = {"services": "shared", "namespace": "ml", "split": True, "run": "auto"}
     assert settings | wanted == settings

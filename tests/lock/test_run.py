@@ -10,7 +10,7 @@ import etcompile
 from etcompile import Compilation, Options, Settings
 from etcompile.model import SecretMode
 from etcompile.model import Settings as ModelSettings
-from specs import by_name, compiled, errors, pods, scale_in, scale_out, training_job, worker
+from specs import by_name, compiled, errors, patch, pods, scale_in, scale_out, training_job, worker
 
 
 def _run(*documents: Any, run: str | None = "r2", **settings: Any) -> Compilation:
@@ -104,11 +104,7 @@ def test_auto_does_not_change_when_a_job_scales() -> None:
 
 
 def test_auto_is_another_run_under_an_overlay_that_changes_pods() -> None:
-    overlay = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "Overlay",
-        "patches": [{"target": {"kind": "Pod"}, "patch": {"spec": {"priorityClassName": "high"}}}],
-    }
+    overlay = patch({"spec": {"priorityClassName": "high"}}, kind="Pod")
     auto = Settings(run="auto")
     plain = pods(compiled(training_job(), settings=auto))
     assert not set(plain) & set(pods(compiled(training_job(), settings=auto, overlays=(overlay,))))

@@ -205,11 +205,7 @@ def test_as_many_patched_replicas_are_checked_of_a_thousand_as_of_ten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     patch = {"spec": {"containers": [{"name": "pytorch", "env": [{"name": "C", "value": "2"}]}]}}
-    overlay = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "Overlay",
-        "patches": [{"target": {"kind": "Pod"}, "patch": patch}],
-    }
+    overlay = specs.patch(patch, kind="Pod")
     counts = []
     checks = calls(kubernetes, "check_object", monkeypatch)
     for replicas in (10, 1000):

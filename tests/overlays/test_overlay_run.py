@@ -1,16 +1,12 @@
 """`settings.run` of an overlay: a run that is written down in Git."""
 
 from etcompile import Options, Settings, compile  # noqa: A004
-from specs import training_job
+from specs import overlay, training_job
 
 
 def pods(run: str | None = None, **options) -> set[str]:
-    overlay = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "Overlay",
-        "settings": {} if run is None else {"run": run},
-    }
-    compilation = compile([training_job()], Options(overlays=(overlay,), **options))
+    chosen = overlay(settings={} if run is None else {"run": run})
+    compilation = compile([training_job()], Options(overlays=(chosen,), **options))
     assert compilation.ok, compilation.diagnostics
     return {one["metadata"]["name"] for one in compilation.objects if one["kind"] == "Pod"}
 
@@ -29,9 +25,9 @@ def test_an_empty_one_is_none():
 
 
 def test_one_that_cannot_be_part_of_a_name_is_refused_in_the_overlay(tmp_path):
-    overlay = tmp_path / "overlay.yaml"
-    overlay.write_text(
+    file = tmp_path / "overlay.yaml"
+    file.write_text(
         "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nsettings:\n  run: Not_a_name\n"
     )
-    [problem] = compile([training_job()], Options(overlays=(overlay,))).diagnostics
+    [problem] = compile([training_job()], Options(overlays=(file,))).diagnostics
     assert str(problem.location).endswith("overlay.yaml:4:8")

@@ -16,7 +16,15 @@ from etcompile.k8s.quantity import number
 from etcompile.model import Settings
 from etcompile.model.settings import secret_mode
 from randomness import examples
-from specs import compiled, dlrover_type, elastic_job, kubeflow_job, replicas, training_job
+from specs import (
+    compiled,
+    dlrover_type,
+    elastic_job,
+    kubeflow_job,
+    overlay,
+    replicas,
+    training_job,
+)
 
 Path = tuple[str | int, ...]
 SERVERS = elastic_job(
@@ -84,12 +92,9 @@ def operation(at: Path, wrong: Any) -> list[dict[str, Any]]:
 
 def patched(name: str, kind: str, *patches: Any) -> etcompile.Compilation:
     job, chosen = JOBS[name]
-    overlay = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "Overlay",
-        "patches": [{"target": {"kind": kind}, "patch": patch} for patch in patches],
-    }
-    options = Options(settings=chosen, default_namespace="ml", overlays=(overlay,), lint=True)
+    entries = [{"target": {"kind": kind}, "patch": patch} for patch in patches]
+    overlays = (overlay(patches=entries),)
+    options = Options(settings=chosen, default_namespace="ml", overlays=overlays, lint=True)
     return etcompile.compile([job], options)
 
 
@@ -140,10 +145,9 @@ def test_external_secret_keeps_the_name_that_pods_mount() -> None:
 @examples(200)
 @given(VALUES)
 def test_any_document_is_an_overlay_or_refused(value: Any) -> None:
-    head = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
     for fields in (("patches", "images"), ("settings", "namespace", "resources")):
-        overlay = {**head, **dict.fromkeys(fields, value)}
-        etcompile.compile([SSH], Options(overlays=(overlay,)))
+        of_value = overlay(**dict.fromkeys(fields, value))
+        etcompile.compile([SSH], Options(overlays=(of_value,)))
 
 
 @examples(50)

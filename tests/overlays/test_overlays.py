@@ -13,6 +13,7 @@ import specs
 from etcompile import Options, SecretMode, Settings, backend, data, emit
 from etcompile.compiler.stored import read_patches, read_stored
 from etcompile.overlays.object_patches import patched_objects
+from specs import overlay, patch
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
@@ -43,14 +44,6 @@ spec:
               resources: {limits: {cpu: "2", memory: 4Gi}, requests: {cpu: "1"}}
 """
 HEAD = "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\n"
-
-
-def overlay(**fields: Any) -> dict[str, Any]:
-    return {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", **fields}
-
-
-def patch(patch: Any, **target: Any) -> dict[str, Any]:
-    return overlay(patches=[{"patch": patch, **({"target": target} if target else {})}])
 
 
 def compiled(*overlays: Any, documents: Any = None, **options: Any) -> dict[tuple[str, str], Any]:

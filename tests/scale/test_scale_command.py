@@ -9,7 +9,7 @@ import yaml
 
 import commandline
 import etcompile
-from specs import API_VERSION, pods, training_job, worker
+from specs import API_VERSION, patch, pods, training_job, worker
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -257,16 +257,8 @@ def test_broken_files_block_scaling_only_if_they_mention_the_job(tree):
 
 def test_an_overlay_counts_as_it_does_for_render(tree):
     overlay = tree.parent / "small.yaml"
-    patch = {"spec": {"etReplicaSpecs": {"worker": {"replicas": 1}}}}
-    overlay.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "etcompile.dev/v1alpha1",
-                "kind": "Overlay",
-                "patches": [{"target": {"kind": "TrainingJob"}, "patch": patch}],
-            }
-        )
-    )
+    small = {"spec": {"etReplicaSpecs": {"worker": {"replicas": 1}}}}
+    overlay.write_text(yaml.safe_dump(patch(small, kind="TrainingJob")))
     done = scale("mnist", "--to", 4, "--overlay", overlay, "--dry-run", cwd=tree, code=0)
     assert yaml.safe_load(done.stdout)["spec"]["toAdd"] == {"count": 3}
 

@@ -9,6 +9,7 @@ import yaml
 
 import commandline
 import etcompile
+import specs
 from etcompile.compiler import Options
 from specs import pods
 
@@ -121,9 +122,7 @@ def test_pods_are_not_a_number(tree):
 def overlay(folder, patch):
     """An overlay of PyTorchJobs, outside the folder of the jobs."""
     file = folder.with_name(f"{folder.name}-overlay.yaml")
-    target = {"kind": "PyTorchJob"}
-    value = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
-    file.write_text(yaml.safe_dump({**value, "patches": [{"target": target, "patch": patch}]}))
+    file.write_text(yaml.safe_dump(specs.patch(patch, kind="PyTorchJob")))
     return file
 
 

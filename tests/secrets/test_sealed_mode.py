@@ -5,6 +5,8 @@ import yaml
 from cryptography.exceptions import InvalidTag
 from keyholders import Controller, by_kubeseal, elliptic, is_key_pair
 
+from specs import patch
+
 _WIDE = {
     "strict": {},
     "namespace-wide": {"sealedsecrets.bitnami.com/namespace-wide": "true"},
@@ -136,7 +138,7 @@ def test_the_graph_shows_whose_the_mounted_secret_is(folder, certificate):
 
 
 @pytest.mark.parametrize(
-    ("patch", "code"),
+    ("change", "code"),
     [
         ({"spec": {"template": {"immutable": "yes"}}}, "ET6006"),
         ({"spec": {"template": {"type": 5}}}, "ET6006"),
@@ -145,10 +147,8 @@ def test_the_graph_shows_whose_the_mounted_secret_is(folder, certificate):
         ({"metadata": {"labels": {"a b": "c"}}}, "ET4002"),
     ],
 )
-def test_overlay_with_wrong_type_is_refused(folder, certificate, tmp_path, patch, code):
-    patches = [{"target": {"kind": "SealedSecret"}, "patch": patch}]
+def test_overlay_with_wrong_type_is_refused(folder, certificate, tmp_path, change, code):
     overlay = tmp_path / "team.yaml"
-    head = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
-    overlay.write_text(yaml.safe_dump({**head, "patches": patches}))
+    overlay.write_text(yaml.safe_dump(patch(change, kind="SealedSecret")))
     result = folder.render(f"sealed:{certificate}", "--overlay", overlay)
     assert (result.exit_code, f"error[{code}]" in result.stderr) == (2, True)
