@@ -36,6 +36,7 @@ from etcompile.kubeapi.client import Cluster, event_time
 from etcompile.kubeapi.controller.informer import Informer, Name
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
+from etcompile.model import protocol
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END, WATCHES
 from etcompile.plan import applysets
 from etcompile.plan.step import ObjectRef
@@ -377,12 +378,20 @@ def _place(namespace: str | None) -> str:
 
 def _no_such_job(cluster: Cluster, job: str, namespace: str | None) -> NoSuchJobError:
     resource, jobs = cluster.resource("v1", "ConfigMap"), set[tuple[str, str]]()
+    left = ""  # of a job that was deleted: its run record stays
     for where in (namespace, None):  # wherever this user may list
         with contextlib.suppress(ClusterError):
             for value in cluster.list(resource, where, labels=JOB_LABEL, metadata_only=True).items:
-                jobs.add((value["metadata"]["namespace"], value["metadata"]["labels"][JOB_LABEL]))
+                metadata = value["metadata"]
+                place, name = metadata["namespace"], metadata["labels"][JOB_LABEL]
+                if protocol.is_config(metadata):
+                    jobs.add((place, name))
+                elif name == job and namespace in (None, place):
+                    left = metadata["name"]
     here = [name for place, name in sorted(jobs) if namespace in (None, place)]
-    if elsewhere := sorted(place for place, name in jobs if name == job):
+    if left:
+        advice = f"it was deleted: only its ConfigMap {left} is left"
+    elif elsewhere := sorted(place for place, name in jobs if name == job):
         advice = f"it is in namespace '{elsewhere[0]}': add -n {elsewhere[0]}"
     elif close := probably(job, here):
         advice = f"did you mean '{close}'?"

@@ -202,6 +202,18 @@ def test_misspelt_job_gets_a_suggestion_and_a_job_elsewhere_its_namespace(
     assert "is in namespace" in done.stderr
 
 
+def test_a_deleted_job_is_not_said_to_be_where_it_was(deployed, status, control_plane, namespace):
+    deployed(training_job())
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    labels = {"etcompile.dev/job": "mnist"}
+    record = {"metadata": {"name": "mnist-etcompile-status", "labels": labels}}
+    control_plane.ask("POST", maps, record)
+    control_plane.ask("DELETE", f"{maps}/mnist-config")
+    done = status("mnist")
+    assert done.returncode == 2
+    assert "it was deleted: only its ConfigMap mnist-etcompile-status is left" in done.stderr
+
+
 def test_a_cluster_that_refuses_is_exit_code_6(control_plane, deployed, status):
     deployed(training_job())
     kubeconfig = control_plane.kubeconfig(token="nobody-token")
