@@ -1,7 +1,6 @@
 """What all tests share: how a test says that it needs something of the machine."""
 
 import collections
-import contextlib
 import functools
 import gc
 import inspect
@@ -137,29 +136,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadFileScheduling
 
     return LoadFileScheduling(config, log)
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Share the rewriting of asserts among the processes of pytest-xdist.
-
-    Each of them imports all tests. In a fresh checkout, each begins with files of its own, and
-    reads what the others have written when it comes to theirs.
-    """
-    worker = getattr(session.config, "workerinput", None)
-    if worker is None:
-        return
-    from _pytest.assertion import rewrite
-
-    places = [Path(str(arg).partition("::")[0]) for arg in session.config.args]
-    files = sorted(file for place in places for file in place.rglob("test_*.py"))
-    with contextlib.suppress(AttributeError, TypeError):  # these are pytest's own functions
-        for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
-            cached = rewrite.get_cache_dir(file) / (file.stem + rewrite.PYC_TAIL)
-            if rewrite._read_pyc(file, cached) is None:  # noqa: SLF001
-                state = session.config.stash[rewrite.assertstate_key]
-                stamp, code = rewrite._rewrite_test(file, session.config)  # noqa: SLF001
-                cached.parent.mkdir(parents=True, exist_ok=True)
-                rewrite._write_pyc(state, code, stamp, cached)  # noqa: SLF001
 
 
 def pytest_collection_finish() -> None:

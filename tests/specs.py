@@ -100,6 +100,19 @@ def mpi_job(version: str) -> dict[str, Any]:
     }
 
 
+def train_job(nodes: int, **trainer: Any) -> dict[str, Any]:
+    """A TrainJob of the runtime `torch-distributed`; `trainer` are fields of its trainer."""
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "mnist"},
+        "spec": {
+            "runtimeRef": {"name": "torch-distributed"},
+            "trainer": {"numNodes": nodes, **trainer},
+        },
+    }
+
+
 def elastic_job(
     types: Mapping[str, Any] | None = None,
     *,

@@ -94,15 +94,6 @@ def test_a_command_that_compiles_nothing_does_not_import_the_compiler(words: lis
     assert not imported & {"etcompile.compiler", "jinja2", "yaml", "jsonschema_rs"}
 
 
-def test_nothing_is_written_before_everything_is_known_to_be_right(tmp_path: Path) -> None:
-    good = (EXAMPLE / "job.yaml").read_text()
-    (tmp_path / "a.yaml").write_text(good)
-    (tmp_path / "b.yaml").write_text(good.replace("elastic-mnist", "b").replace("image:", "imag:"))
-    command = [sys.executable, "-m", "etcompile", "render", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert (done.returncode, done.stdout) == (2, "")
-
-
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*/*") if path.is_dir())
 
 

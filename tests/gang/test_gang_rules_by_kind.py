@@ -16,7 +16,7 @@ from msgspec import structs
 
 import etcompile
 from etcompile import Options, Settings
-from specs import compiled, elastic_job, kubeflow_job, mpi_job, training_job
+from specs import compiled, elastic_job, kubeflow_job, mpi_job, train_job, training_job, worker
 
 RESOURCES = {"requests": {"cpu": "1", "memory": "1Gi"}}
 SCHEDULERS = {
@@ -30,9 +30,10 @@ SCHEDULERS = {
 }
 """Each gang scheduler, and the schedulerName that its Pods get."""
 WITH_GROUP = ("volcano", "coscheduling", "native", "kai", "koordinator")
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 QUEUES = {
     "volcano": ("annotations", "scheduling.volcano.sh/queue-name"),
-    "kueue": ("labels", "kueue.x-k8s.io/queue-name"),
+    "kueue": ("labels", KUEUE_QUEUE),
     "yunikorn": ("labels", "yunikorn.apache.org/queue"),
     "kai": ("labels", "kai.scheduler/queue"),
     "koordinator": ("labels", "quota.scheduling.koordinator.sh/name"),
@@ -79,6 +80,23 @@ def templates(value: dict[str, Any]) -> list[dict[str, Any]]:
     return [one["template"] for one in types.values()]
 
 
+def job_of_scheduler(kind: str, name: str | None) -> dict[str, Any]:
+    """A job all of whose templates name a scheduler."""
+    value = job(kind)
+    for template in templates(value):
+        template["spec"]["schedulerName"] = name or "default-scheduler"
+    return value
+
+
+def job_of_labelled_pods(kind: str, gang: str, name: str) -> dict[str, Any]:
+    """A job all of whose templates name a queue of a gang scheduler."""
+    field, key = QUEUES[gang]
+    value = job(kind)
+    for template in templates(value):
+        template["metadata"] = {field: {key: name}}
+    return value
+
+
 def options(gang: str, **settings: Any) -> Options:
     chosen = Settings(gang=gang, run="r1", kubernetes_version="1.37", **settings)
     return Options(namespace="ml", settings=chosen)
@@ -113,9 +131,7 @@ def group(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("gang", "kind"), EVERY)
 def test_scheduler_named_by_all_templates_is_replaced_or_reported(gang: str, kind: str) -> None:
-    value = job(kind)
-    for template in templates(value):
-        template["spec"]["schedulerName"] = "my-scheduler"
+    value = job_of_scheduler(kind, "my-scheduler")
     if kind == "ElasticJob" and gang in ("kueue", "native"):
         # The Pod of DLRover's master has no template here, and keeps the default one.
         assert "ET2082" in messages(value, gang)
@@ -149,34 +165,25 @@ def test_a_scheduler_that_one_template_names_is_replaced_or_refused(gang: str, k
 
 @pytest.mark.parametrize(("gang", "kind"), EVERY)
 def test_the_scheduler_of_the_gang_may_be_named(gang: str, kind: str) -> None:
-    value = job(kind)
-    for template in templates(value):
-        template["spec"]["schedulerName"] = SCHEDULERS[gang] or "default-scheduler"
+    value = job_of_scheduler(kind, SCHEDULERS[gang])
     assert messages(value, gang).keys() & {"ET2082", "ET2101", "ET2102"} == set()
 
 
 @pytest.mark.parametrize(("gang", "kind"), EVERY)
 def test_a_name_that_the_settings_give_the_scheduler_is_the_right_one(gang: str, kind: str) -> None:
-    value = job(kind)
-    for template in templates(value):
-        template["spec"]["schedulerName"] = "my-scheduler"
+    value = job_of_scheduler(kind, "my-scheduler")
     reported = messages(value, gang, gang_scheduler="my-scheduler")
     assert reported.keys() & {"ET2082", "ET2101", "ET2102"} == set()
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEDULERS.values() if name])
 def test_scheduler_that_binds_pods_one_by_one_is_reported_with_kueue(name: str) -> None:
-    value = job("TFJob")
-    for template in templates(value):
-        template["spec"]["schedulerName"] = name
-    assert name in messages(value, "kueue")["ET2101"]
+    assert name in messages(job_of_scheduler("TFJob", name), "kueue")["ET2101"]
 
 
 def test_scheduler_of_a_template_is_reported_at_its_line(tmp_path: Path) -> None:
-    value = job("TFJob")
-    for template in templates(value):
-        template["spec"]["schedulerName"] = "mine"
-    (tmp_path / "job.yaml").write_text(text := yaml.safe_dump(value))
+    text = yaml.safe_dump(job_of_scheduler("TFJob", "mine"))
+    (tmp_path / "job.yaml").write_text(text)
     diagnostics = etcompile.compile([tmp_path / "job.yaml"], options("volcano")).diagnostics
     [problem] = [one for one in diagnostics if one.code == "ET2101"]
     assert problem.location is not None
@@ -290,10 +297,7 @@ def test_scheduler_specific_key_on_the_job_sets_the_queue(gang: str, kind: str) 
 
 @pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
 def test_scheduler_specific_key_on_the_templates_sets_the_queue(gang: str, kind: str) -> None:
-    field, key = QUEUES[gang]
-    value = job(kind)
-    for template in templates(value):
-        template["metadata"] = {field: {key: queue(gang)}}
+    value = job_of_labelled_pods(kind, gang, queue(gang))
     assert in_queue(rendered(value, gang), gang) == {queue(gang)}
 
 
@@ -321,26 +325,25 @@ def test_the_policy_counts_before_the_annotation_of_volcano_only(gang: str) -> N
 @pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
 def test_queue_of_the_job_without_a_gang_scheduler_is_reported(gang: str, kind: str) -> None:
     field, key = QUEUES[gang]
-    message = messages(job(kind, **{field: {key: "research"}}), "none")["ET2041"]
-    assert key in message
+    reported = messages(job(kind, **{field: {key: "research"}}), "none")
+    assert key in reported["ET2041"]
+    # The Pod of DLRover's master has all labels of its job, so that Kueue sees this one Pod.
+    assert ("ET2093" in reported) == (gang == "kueue" and kind == "ElasticJob")
+    if gang == "kueue":
+        assert "only the setting gang = kueue gives them its labels" in reported["ET2041"]
 
 
 @pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
 def test_queue_of_templates_without_a_gang_scheduler_is_reported(gang: str, kind: str) -> None:
-    field, key = QUEUES[gang]
-    value = job(kind)
-    for template in templates(value):
-        template["metadata"] = {field: {key: "research"}}
-    reported = messages(value, "none")
-    assert key in reported["ET2093" if gang == "kueue" and "ET2093" in reported else "ET2041"]
+    reported = messages(job_of_labelled_pods(kind, gang, "research"), "none")
+    code = "ET2093" if gang == "kueue" and "ET2093" in reported else "ET2041"
+    assert QUEUES[gang][1] in reported[code]
 
 
 @pytest.mark.parametrize(("gang", "alone"), [("volcano", True), ("kai", True), ("yunikorn", False)])
 def test_pods_that_a_scheduler_binds_one_by_one_are_reported(gang: str, alone: bool) -> None:
-    field, key = QUEUES[gang]
-    value = job("PyTorchJob")
+    value = job_of_labelled_pods("PyTorchJob", gang, "research")
     for template in templates(value):
-        template["metadata"] = {field: {key: "research"}}
         template["spec"]["schedulerName"] = SCHEDULERS[gang]
     # YuniKorn reads the queue of each Pod, and the operator made no gang for it either.
     assert set(messages(value, "none")) == ({"ET2104"} if alone else set())
@@ -351,7 +354,47 @@ def test_pods_that_a_scheduler_binds_one_by_one_are_reported(gang: str, alone: b
 )
 def test_queue_of_another_scheduler_is_reported(gang: str, other: str) -> None:
     field, key = QUEUES[other]
-    assert key in messages(job("PyTorchJob", **{field: {key: "research"}}), gang)["ET2092"]
+    message = messages(job("PyTorchJob", **{field: {key: "research"}}), gang)["ET2092"]
+    assert key in message
+    assert ("only Kueue has LocalQueues" in message) == (other == "kueue")
+
+
+def test_queue_that_the_job_names_for_any_scheduler_overrides_the_label() -> None:
+    notes = {"etcompile.dev/gang-queue": "own"}
+    value = job("TrainingJob", labels={KUEUE_QUEUE: "research"}, annotations=notes)
+    assert in_queue(rendered(value, "kueue"), "kueue") == {"own"}
+
+
+@pytest.mark.parametrize("gang", ["none", "volcano"])
+def test_kueue_label_of_pods_alone_is_reported_as_queueing_them_one_by_one(gang: str) -> None:
+    value = job_of_labelled_pods("TrainingJob", "kueue", "research")
+    assert KUEUE_QUEUE in messages(value, gang)["ET2093"]
+    assert messages(value, "kueue") == {}
+
+
+MISPLACED = {
+    "kai.scheduler/queue": ("annotations", "labels"),
+    KUEUE_QUEUE: ("annotations", "labels"),
+    "quota.scheduling.koordinator.sh/name": ("annotations", "labels"),
+    "scheduling.volcano.sh/queue-name": ("labels", "annotations"),
+}
+
+
+@pytest.mark.parametrize("key", MISPLACED)
+@pytest.mark.parametrize("gang", ["none", "kai", "kueue", "volcano"])
+@pytest.mark.parametrize("of_pods", [False, True], ids=["job", "Pods"])
+def test_queue_in_the_wrong_map_is_moved_to_the_other(key: str, gang: str, of_pods: bool) -> None:
+    wrong, right = MISPLACED[key]
+
+    def problems(field: str) -> list[tuple[str, str]]:
+        value = job("TrainingJob")
+        holder = worker(value)["template"] if of_pods else value
+        holder.setdefault("metadata", {}).setdefault(field, {})[key] = "research"
+        diagnostics = etcompile.compile([value], options(gang)).diagnostics
+        return [(one.code, one.hint or "") for one in diagnostics if key in one.message]
+
+    assert problems(wrong) == [("ET2041", f"move it to metadata.{right}")]
+    assert ("ET2041", f"move it to metadata.{wrong}") not in problems(right)
 
 
 def test_job_annotation_that_yunikorn_reads_only_from_pods_is_reported() -> None:
@@ -390,13 +433,7 @@ def kueue_ranks(objects: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("kind", [*KINDS, "TrainJob"])
 def test_kueue_knows_the_rank_of_each_pod_within_its_role(kind: str) -> None:
-    value = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "mnist"},
-        "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 3}},
-    }
-    objects = rendered(value if kind == "TrainJob" else job(kind), "kueue")
+    objects = rendered(train_job(3) if kind == "TrainJob" else job(kind), "kueue")
     ranks = kueue_ranks(objects)
     assert ranks
     for numbers in ranks.values():

@@ -1,6 +1,5 @@
 """Who chooses the gang scheduler, and what another one takes."""
 
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 import etcompile
+from commandline import etcompile as etcompile_command
 from etcompile import Options, Settings
 from etcompile.backend.gang.scheduler import Membership, Scheduler
 from etcompile.compiler.stored import read_stored
@@ -30,21 +30,25 @@ def schedulers(**options: Any) -> set[str | None]:
     return {o["spec"].get("schedulerName") for o in compilation.objects if o["kind"] == "Pod"}
 
 
-def test_without_a_choice_nothing_is_gang_scheduled() -> None:
-    assert schedulers() == {None}
-    assert not [o for o in compiled(JOB, namespace="ml").objects if o["kind"] == "PodGroup"]
+VOLCANO = {"overlays": (overlay(gang="volcano"),)}
+NAMED = {"overlays": (overlay(gang="coscheduling", gangScheduler="mine"),)}
+EXPLICIT = {**VOLCANO, "explicit": frozenset({"gang"})}
 
 
-def test_an_overlay_chooses_for_an_environment() -> None:
-    assert schedulers(overlays=(overlay(gang="volcano"),)) == {"volcano"}
-    named = overlay(gang="coscheduling", gangScheduler="mine")
-    assert schedulers(overlays=(named,)) == {"mine"}
-
-
-def test_explicit_gang_setting_overrides_an_overlay() -> None:
-    options = {"overlays": (overlay(gang="volcano"),), "explicit": frozenset({"gang"})}
-    assert schedulers(settings=Settings(gang="kai"), **options) == {"kai-scheduler"}
-    assert schedulers(settings=Settings(), **options) == {None}
+@pytest.mark.parametrize(
+    ("options", "scheduler"),
+    [
+        ({}, None),
+        (VOLCANO, "volcano"),
+        (NAMED, "mine"),
+        ({**EXPLICIT, "settings": Settings(gang="kai")}, "kai-scheduler"),
+        ({**EXPLICIT, "settings": Settings()}, None),
+    ],
+)
+def test_explicit_setting_overrides_an_overlay_which_overrides_the_default(
+    options: dict[str, Any], scheduler: str | None
+) -> None:
+    assert schedulers(**options) == {scheduler}
 
 
 def test_an_overlay_with_an_unknown_scheduler_is_refused() -> None:
@@ -55,15 +59,11 @@ def test_an_overlay_with_an_unknown_scheduler_is_refused() -> None:
 
 def test_the_command_line_chooses(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(JOB))
-    command = [sys.executable, "-m", "etcompile", "render", str(tmp_path), "-n", "ml"]
-    chosen = ["--config", "gang=coscheduling", "--config", "gang-scheduler=mine"]
-    done = subprocess.run([*command, *chosen], capture_output=True, text=True, check=True)
+    command = ("render", tmp_path, "-n", "ml", "--config")
+    done = etcompile_command(*command, "gang=coscheduling", "--config", "gang-scheduler=mine")
     objects = list(yaml.safe_load_all(done.stdout))
     assert {o["spec"]["schedulerName"] for o in objects if o["kind"] == "Pod"} == {"mine"}
-    wrong = subprocess.run(
-        [*command, "--config", "gang=x"], capture_output=True, text=True, check=False
-    )
-    assert wrong.returncode == 2
+    assert etcompile_command(*command, "gang=x").returncode == 2
 
 
 def test_the_stored_job_makes_the_same_pods_again() -> None:

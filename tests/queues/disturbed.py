@@ -35,11 +35,12 @@ def until(check: Callable[[], Any], describe: Callable[[], str], seconds: float 
 def asking(document: dict[str, Any], cpus: int = 1) -> dict[str, Any]:
     """The document with CPUs for each of its containers."""
     document = copy.deepcopy(document)
+    requests = {"requests": {"cpu": str(cpus)}}
 
     def visit(value: Any) -> None:
         if isinstance(value, dict):
             for container in value.get("containers", ()):
-                container.setdefault("resources", {})["requests"] = {"cpu": str(cpus)}
+                container.setdefault("resources", {}).update(requests)
             for child in value.values():
                 visit(child)
         elif isinstance(value, list):
@@ -47,6 +48,8 @@ def asking(document: dict[str, Any], cpus: int = 1) -> dict[str, Any]:
                 visit(child)
 
     visit(document)
+    if document["kind"] == "TrainJob":
+        document["spec"]["trainer"]["resourcesPerNode"] = requests
     return document
 
 

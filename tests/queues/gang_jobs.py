@@ -6,6 +6,7 @@ from typing import Any
 
 from disturbed import WatchedJob, kubeflow, until
 
+import specs
 from specs import mpi_job, training_job
 
 MPIRUN = ["mpirun", "-np", "3", "train"]
@@ -27,18 +28,11 @@ def mpi(version: str, workers: int, command: list[str]) -> dict[str, Any]:
 
 
 def train_job(nodes: int, **annotations: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {
-            "name": "mnist",
-            "annotations": {f"etcompile.dev/{key}": text for key, text in annotations.items()},
-        },
-        "spec": {
-            "runtimeRef": {"name": "torch-distributed"},
-            "trainer": {"numNodes": nodes, "resourcesPerNode": {"requests": {"cpu": "3"}}},
-        },
+    job = specs.train_job(nodes)
+    job["metadata"]["annotations"] = {
+        f"etcompile.dev/{key}": text for key, text in annotations.items()
     }
+    return job
 
 
 def et_job(command: list[str], workers: int = 3, **bounds: int) -> dict[str, Any]:

@@ -12,25 +12,13 @@ import pytest
 from disturbed import QueuedJob, asking, kubeflow, until
 from queueing import NODES, RACK, Queues
 
-from specs import mpi_job
+from specs import mpi_job, train_job
 
 
 def mpi(workers: int) -> dict[str, Any]:
     job = mpi_job("v2beta1")
     job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers
     return job
-
-
-def train_job(nodes: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "mnist"},
-        "spec": {
-            "runtimeRef": {"name": "torch-distributed"},
-            "trainer": {"numNodes": nodes, "resourcesPerNode": {"requests": {"cpu": "2"}}},
-        },
-    }
 
 
 JOBS = {
