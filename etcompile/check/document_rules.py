@@ -23,7 +23,7 @@ from etcompile.check.json_schemas import Validator, bundled_schema
 from etcompile.check.pod_rules import PlacedDiagnostic, check_images, check_pod_template
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s.objects import without_nulls
-from etcompile.k8s.path import value_at
+from etcompile.k8s.path import text_at, value_at
 
 _CODES: dict[Problem, str] = {
     "unknown": codes.UNKNOWN_FIELD,
@@ -93,7 +93,7 @@ def findings(
         for fault in distinct[:MOST_FAULTS]
     ]
     if max(len(by_kind), len(distinct)) > MOST_FAULTS:
-        what = f"this {_kind(source.data) or 'document'}"
+        what = f"this {text_at(source.data, ('kind',)) or 'document'}"
         place = source.locate(("kind",))
         problems.append(diagnose(codes.MORE_PROBLEMS, place, what=what, limit=MOST_FAULTS))
     wrong = {fault.field_path for fault in distinct[:MOST_FAULTS]}
@@ -108,11 +108,6 @@ def findings(
 
 def _leads_through(path: ValuePath, paths: set[ValuePath]) -> bool:
     return any(path[:length] in paths for length in range(len(path), 0, -1))
-
-
-def _kind(value: object) -> str | None:
-    kind = value.get("kind") if isinstance(value, dict) else None
-    return kind if isinstance(kind, str) and kind else None
 
 
 # Its schema -----------------------------------------------------------------------------------
@@ -134,7 +129,7 @@ def schema_faults(value: Any, schema: str | Path) -> list[Fault]:
     # What is valid with its nulls is valid without them: no schema of ours has the type null.
     if validator.compiled.is_valid(value):
         return []
-    return faults(validator, without_nulls(value), root=_kind(value) or "the document")
+    return faults(validator, without_nulls(value), root=text_at(value, ("kind",)) or "the document")
 
 
 @functools.cache

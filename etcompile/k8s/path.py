@@ -36,6 +36,12 @@ def mapping_at(value: Any, path: ValuePath) -> Mapping[str, Any]:
     return mapping if isinstance(mapping, dict) else {}
 
 
+def text_at(value: Any, path: ValuePath) -> str | None:
+    """Return the text at a path; None if there is none, or an empty one."""
+    text = value_at(value, path)
+    return text if isinstance(text, str) and text else None
+
+
 def mappings_of(value: Any, name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     items = value.get(name) if isinstance(value, dict) else None
     for index, item in enumerate(items if isinstance(items, list) else ()):

@@ -26,7 +26,7 @@ from etcompile.diagnostics import (
     has_errors,
 )
 from etcompile.digest import sha256
-from etcompile.k8s.path import dotted, value_at
+from etcompile.k8s.path import dotted, text_at, value_at
 from etcompile.load import access
 from etcompile.load.access import Limits
 from etcompile.load.configuration import folder_of, root_of
@@ -60,7 +60,7 @@ _FUNCTION_KINDS = ("EtcompileGenerator", "EtcompileTransformer")
 _STEP = r"([A-Za-z]\w*)|\[(\d+)\]|\['([^']*)'\]"
 _PATH = r"(?<![\w.])(?:spec|runtime)(?:\.[A-Za-z]\w*|\[\d+\]|\['[^']*'\])+"
 """The path of a field in a message, as `dotted` writes it, and one step of it."""
-_KUSTOMIZE_FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+KUSTOMIZE_FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 class Places(Protocol):
@@ -113,28 +113,24 @@ class Document(Struct, frozen=True, eq=False):
 
     @property
     def api_version(self) -> str | None:
-        return self._text("apiVersion")
+        return text_at(self.data, ("apiVersion",))
 
     @property
     def kind(self) -> str | None:
-        return self._text("kind")
+        return text_at(self.data, ("kind",))
 
     @property
     def name(self) -> str | None:
-        return self._text("metadata", "name")
+        return text_at(self.data, ("metadata", "name"))
 
     @property
     def namespace(self) -> str | None:
-        return self._text("metadata", "namespace")
+        return text_at(self.data, ("metadata", "namespace"))
 
     @property
     def label(self) -> str:
-        name = self.name or self._text("metadata", "generateName") or "(no name)"
+        name = self.name or text_at(self.data, ("metadata", "generateName")) or "(no name)"
         return f"{self.kind} {self.namespace}/{name}" if self.namespace else f"{self.kind} {name}"
-
-    def _text(self, *path: str) -> str | None:
-        value = value_at(self.data, path)
-        return value if isinstance(value, str) and value else None
 
 
 class _MovedPlaces(Struct, frozen=True, eq=False):
@@ -439,7 +435,7 @@ def _objects(document: Document) -> Iterator[Document | Diagnostic]:
         yield diagnose(_KUSTOMIZATION, document.locate(("kind",)), what="a kustomization")
     elif kind in _FUNCTION_KINDS and str(version).startswith(_FUNCTION_GROUP):
         yield diagnose(_KUSTOMIZATION, document.locate(("kind",)), what=f"an {kind}")
-    elif kind is None and version is None and Path(document.file).name in _KUSTOMIZE_FILES:
+    elif kind is None and version is None and Path(document.file).name in KUSTOMIZE_FILES:
         # kustomize fills in apiVersion and kind itself.
         yield diagnose(_KUSTOMIZATION, document.locate(()), what="a kustomization")
     else:

@@ -14,11 +14,11 @@ from etcompile import data
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.load import Document, Input, Limits, Loaded, from_values, load
+from etcompile.load.loader import KUSTOMIZE_FILES
 from etcompile.load.sources import shown_path
 from etcompile.overlays.overlay import API_VERSION, is_overlay
 
 _FILE = "overlay.yaml"
-_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 def shipped() -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def _loaded(overlay: Input, limits: Limits) -> Loaded:
         relative = f"overlays/{name}/{_FILE}"
         named = (structs.replace(document, relative=relative) for document in loaded.documents)
         return structs.replace(loaded, documents=tuple(named))
-    for kustomization in _KUSTOMIZATIONS if is_folder else ():
+    for kustomization in KUSTOMIZE_FILES if is_folder else ():
         if (path / kustomization).is_file():
             return load([path / kustomization], limits=limits)
     if name == "-" or is_folder or not os.path.lexists(name):

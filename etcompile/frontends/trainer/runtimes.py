@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends.notes import not_compiled
-from etcompile.k8s.path import mapping_at, mappings_of, value_at
+from etcompile.k8s.path import mapping_at, mappings_of, text_at, value_at
 
 RUNTIME_VERSION = "trainer.kubeflow.org/v1alpha1"
 JOB_KIND = "TrainJob"
@@ -25,6 +25,7 @@ NOT_COMPILED = {
 """The other runtimes that Trainer v2.3.0 ships, and why they are not compiled."""
 
 _JOB_SET = ("spec", "template", "spec")
+_NAME = ("metadata", "name")
 _S = TypeVar("_S", bound=Source)
 
 
@@ -76,7 +77,7 @@ def runtime_of(
         return None, []  # the schema reports it
     kind = reference.get("kind") or RUNTIME_KINDS[1]
     known = [*_in_reach(job, kind, runtimes), *(shipped() if kind == RUNTIME_KINDS[1] else ())]
-    names = [_metadata(runtime, "name") for runtime in known]
+    names = [text_at(runtime.data, _NAME) for runtime in known]
     if name in names:
         return known[names.index(name)], []
     if kind not in RUNTIME_KINDS:
@@ -87,21 +88,16 @@ def runtime_of(
     listed = sorted({name or "" for name in names})
     advice = f"known are {', '.join(listed)}" if listed else "there is none in the input"
     [other] = {*RUNTIME_KINDS} - {kind}
-    if any(_metadata(each, "name") == name for each in _in_reach(job, other, runtimes)):
+    if any(text_at(each.data, _NAME) == name for each in _in_reach(job, other, runtimes)):
         advice = f"a {other} has this name: add 'kind: {other}' to spec.runtimeRef"
-    facts = {"job": _metadata(job, "name") or "", "kind": kind, "name": name, "advice": advice}
+    facts = {"job": text_at(job.data, _NAME) or "", "kind": kind, "name": name, "advice": advice}
     return None, [diagnose(codes.NO_SUCH_RUNTIME, place, **facts)]
 
 
 def _in_reach(job: Source, kind: str, runtimes: Iterable[_S]) -> Iterator[_S]:
     """Yield the runtimes of a kind that a job may name: a TrainingRuntime only in its namespace."""
     for runtime in runtimes:
-        namespaces = {_metadata(each, "namespace") for each in (runtime, job)} - {None}
-        is_near = kind == RUNTIME_KINDS[1] or len(namespaces) < 2
+        namespaces = {text_at(each.data, ("metadata", "namespace")) for each in (runtime, job)}
+        is_near = kind == RUNTIME_KINDS[1] or len(namespaces - {None}) < 2
         if runtime.data.get("kind") == kind and is_near:
             yield runtime
-
-
-def _metadata(document: Source, field: str) -> str | None:
-    value = value_at(document.data, ("metadata", field))
-    return value if isinstance(value, str) and value else None
