@@ -106,15 +106,15 @@ def _resolved(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     first = text[0]
-    if first == ".":
-        return _float(text, text) if _POINT_FLOAT.fullmatch(text) else text
-    if first not in "+-0123456789":
+    if first not in "+-.0123456789":
         return text
-    number = text.replace("_", "")
-    integer = _integer(number)
-    if integer is not None:
-        return integer
-    return _float(number, text) if _FLOAT.fullmatch(number) else text
+    number, form = text, _POINT_FLOAT
+    if first != ".":
+        number, form = text.replace("_", ""), _FLOAT
+        if (integer := _integer(number)) is not None:
+            return integer
+    value = float(number) if form.fullmatch(number) else math.inf
+    return value if math.isfinite(value) else text
 
 
 def _integer(number: str) -> int | None:
@@ -136,11 +136,6 @@ def _integer(number: str) -> int | None:
     # A sign excludes the unsigned reading.
     largest = 2**63 if number[0] in "+-" else 2**64
     return value if -(2**63) <= value < largest else None
-
-
-def _float(number: str, text: str) -> float | str:
-    value = float(number)
-    return value if math.isfinite(value) else text
 
 
 def _json(value: Scalar, text: str) -> Scalar:
