@@ -160,6 +160,7 @@ def compared(
     target: Path, state: OutputState, desired: Mapping[PurePosixPath, bytes]
 ) -> Comparison:
     unchanged, changed, edited = set(), [], {}
+    written = state.digests or {}
     stale = sorted(state.ours - desired.keys())
     for path in sorted((state.ours | state.headed) & desired.keys()):
         content = (target / path).read_bytes()
@@ -169,10 +170,10 @@ def compared(
         changed.append(path)
         if path in state.headed:
             edited[path] = f"{LOCK} does not list it"
-        elif _is_edited(path, content, state.digests):
+        elif path in written and _digest(content) != written[path]:
             edited[path] = _EDITED
     for path in stale:
-        if state.digests and _is_edited(path, (target / path).read_bytes(), state.digests):
+        if path in written and _digest((target / path).read_bytes()) != written[path]:
             edited[path] = _EDITED
     damaged = [_LOCK] if state.damage and _LOCK in desired else []
     in_the_way = [path for path in _in_the_way(state, desired) if path not in damaged]
@@ -214,12 +215,6 @@ def _has_header(entry: os.DirEntry[str]) -> bool:
             return file.read(len(header)) == header
     except PermissionError:
         return False
-
-
-def _is_edited(
-    path: PurePosixPath, content: bytes, digests: Mapping[PurePosixPath, str] | None
-) -> bool:
-    return digests is not None and path in digests and _digest(content) != digests[path]
 
 
 def _digest(content: bytes) -> str:
