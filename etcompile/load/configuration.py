@@ -22,7 +22,8 @@ from etcompile.load.access import Boundary
 FILE = "etcompile.toml"
 _PROJECT = "pyproject.toml"
 _TABLE = ("tool", "etcompile")
-_GLOB = re.compile(r"[*?\[]")
+GLOB = re.compile(r"[*?\[]")
+"""A character that makes a path a pattern."""
 _AT = re.compile(r"\(at line (\d+), column (\d+)\)")
 _LIMIT = 1 << 20
 Place = tuple[str | int, ...]
@@ -166,7 +167,7 @@ def folder_of(path: str) -> str:
     if path == "-":
         return os.path.realpath(".")
     if not os.path.exists(path):  # noqa: PTH110
-        while _GLOB.search(path):
+        while GLOB.search(path):
             path = os.path.dirname(path)  # noqa: PTH120
     real = os.path.realpath(path or ".")
     return real if os.path.isdir(real) else os.path.dirname(real)  # noqa: PTH112, PTH120
@@ -177,7 +178,7 @@ def folders_of(path: str) -> Iterator[str]:
     yield folder_of(path)
     if path == "-":
         return
-    if not os.path.exists(path) and _GLOB.search(path):  # noqa: PTH110
+    if not os.path.exists(path) and GLOB.search(path):  # noqa: PTH110
         import glob  # noqa: PLC0415 - start quickly
 
         for match in sorted(glob.iglob(path, recursive=True)):  # noqa: PTH207

@@ -16,14 +16,13 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.load import access
-from etcompile.load.configuration import upwards
+from etcompile.load.configuration import GLOB, upwards
 from etcompile.naming import natural
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """The ends of the names of files that folders are read for."""
 LOCK = "etcompile.lock.json"
 """The lock file of an output folder, which holds no objects."""
-_MAGIC = re.compile(r"[*?\[]")
 _MEBIBYTE = 1024 * 1024
 _OUTSIDE = codes.OUTSIDE_THE_BOUNDARY
 
@@ -54,7 +53,7 @@ def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
     files at any depth, except hidden ones; a glob means its matches, directories with all their
     files. A pattern that ends in `*` or `**` matches YAML and JSON files only.
     """
-    if _MAGIC.search(path) and not os.path.lexists(path):
+    if GLOB.search(path) and not os.path.lexists(path):
         return Sources("glob", tuple(_glob_files(path, boundary)))
     status = _status(path, boundary)
     if isinstance(status, Diagnostic):
@@ -235,7 +234,7 @@ def _glob_paths(
             paths.add(base)
             continue
         part, rest = parts[0], parts[1:]
-        if not _MAGIC.search(part):
+        if not GLOB.search(part):
             path = f"{base}{part}/" if rest else f"{base}{part}"
             waiting += [(path, rest)] if os.path.lexists(path) else []
             continue
