@@ -16,18 +16,8 @@ import pytest
 pytestmark = pytest.mark.programs  # each benchmark starts etcompile many times
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 RUN = {
-    *(
-        "apply",
-        "capacity",
-        "dependencies",
-        "editor",
-        "failing",
-        "figures",
-        "gang",
-        "lint",
-        "recovery",
-    ),
-    *("render", "watch"),
+    *("apply", "capacity", "dependencies", "editor", "failing", "figures", "gang", "lint"),
+    *("recovery", "render", "watch"),
 }
 """What tests of this module run; `failing` is a part of `watch`, `figures` of those with a page."""
 
@@ -89,34 +79,31 @@ def test_render(
     assert smallest.title in (tmp_path / "benchmarks.svg").read_text()
 
 
-def test_dependencies(
-    load: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["dependencies"], []),
+        (["lint", "--runs", "1", "--files", "5"], ["5 files, 1 pairs of runs", "ratio: "]),
+        (
+            ["capacity", "--runs", "1", "--nodes", "50", "--replicas", "3"],
+            ["50 nodes, 3 replicas, 1 pairs of runs", "CPU time of a check: "],
+        ),
+    ],
+)
+def test_benchmark_prints_its_figures(
+    load: Load,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: list[str],
 ) -> None:
-    benchmark = load("dependencies")
-    monkeypatch.setattr(benchmark, "ROUNDS", 1)
-    benchmark.main()
-    assert len(capsys.readouterr().out.splitlines()) == 2 + len(benchmark.pairs())
-
-
-def test_lint(
-    load: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["lint.py", "--runs", "1", "--files", "5"])
-    load("lint").main()
-    said = capsys.readouterr().out
-    assert "5 files, 1 pairs of runs" in said
-    assert "ratio: " in said
-
-
-def test_capacity(
-    load: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["capacity.py", "--runs", "1", "--nodes", "50", "--replicas", "3"]
+    benchmark = load(words[0])
+    monkeypatch.setattr(benchmark, "ROUNDS", 1, raising=False)
     monkeypatch.setattr(sys, "argv", words)
-    load("capacity").main()
-    report = capsys.readouterr().out
-    assert "50 nodes, 3 replicas, 1 pairs of runs" in report
-    assert "CPU time of a check: " in report
+    benchmark.main()
+    output = capsys.readouterr().out
+    assert len(output.splitlines()) > 1
+    assert all(text in output for text in said)
 
 
 def test_apply(

@@ -81,13 +81,13 @@ class QueueScheduling(Scheduling):
         while True:
             counts = {
                 item["metadata"]["name"]: item.get("status", {}).get("reservingWorkloads", 0)
-                for item in self.server.ask("GET", path)["items"]
+                for item in self.plane.ask("GET", path)["items"]
             }
             if all(counts.get(name) == count for name, count in wanted.items()):
                 return
             late = {name: n for name, n in wanted.items() if counts.get(name) != n}
             if time.monotonic() > end:
-                listed = self.server.ask("GET", f"/apis/{VERSION}/workloads")["items"]
+                listed = self.plane.ask("GET", f"/apis/{VERSION}/workloads")["items"]
                 conditions = [
                     (item["metadata"]["name"], condition["message"])
                     for item in listed
@@ -108,7 +108,7 @@ class QueueScheduling(Scheduling):
                 if any(gate["name"] == _GATE for gate in pod["spec"].get("schedulingGates", ())):
                     gated.add(namespace)
         waiting = set()
-        for item in self.server.ask("GET", f"/apis/{VERSION}/workloads")["items"]:
+        for item in self.plane.ask("GET", f"/apis/{VERSION}/workloads")["items"]:
             namespace = item["metadata"]["namespace"]
             if item["metadata"].get("ownerReferences") and namespace in gated:
                 conditions = item.get("status", {}).get("conditions", ())
@@ -121,9 +121,9 @@ class QueueScheduling(Scheduling):
 
     def _remove(self, case: Case) -> None:
         path = f"/api/v1/namespaces/{case.namespace}/pods"
-        for pod in self.server.ask("GET", path)["items"]:
+        for pod in self.plane.ask("GET", path)["items"]:
             if pod["metadata"].get("finalizers"):
                 change = {"metadata": {"finalizers": None}}
                 where = f"{path}/{pod['metadata']['name']}"
-                self.server.ask("PATCH", where, change, "application/merge-patch+json")
+                self.plane.ask("PATCH", where, change)
         super()._remove(case)

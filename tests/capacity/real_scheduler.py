@@ -5,17 +5,16 @@ those of its case, which the prediction does not see. Nothing runs on the nodes.
 """
 
 import copy
-import json
 import re
 import subprocess
 import sys
 import time
+import urllib.error
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import urllib3
 import yaml
@@ -58,30 +57,6 @@ class RefusedError(Exception):
     """The API server refuses an object; the message is its answer."""
 
 
-class Server:
-    """The API server, through connections that stay open."""
-
-    def __init__(self, plane: ControlPlane) -> None:
-        self._url = plane.server
-        self._pool = urllib3.PoolManager(
-            maxsize=16, ca_certs=str(plane.authority.file), timeout=60, retries=False
-        )
-        self._headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
-
-    def ask(
-        self, method: str, path: str, body: Any = None, content: str = "application/json"
-    ) -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        headers = {**self._headers, "Content-Type": content}
-        answer = self._pool.request(method, self._url + path, body=data, headers=headers)
-        if answer.status >= 300:
-            raise RefusedError(answer.data.decode())
-        return json.loads(answer.data)
-
-    def create(self, value: Object) -> Any:
-        return self.ask("POST", path_of(value), value)
-
-
 class Scheduling:
     """A control plane with a scheduler that never preempts.
 
@@ -94,7 +69,7 @@ class Scheduling:
     )
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
-        self.plane, self.server = plane, Server(plane)
+        self.plane = plane
         self._port = free_ports(1)[0]
         self._pool = urllib3.PoolManager(ca_certs=str(plane.authority.file), retries=False)
         certificate, key = plane.authority.server("scheduler")
@@ -107,7 +82,7 @@ class Scheduling:
             "--authorization-always-allow-paths=/metrics",
         ]
         for value in (*PRIORITY_CLASSES, *RUNTIME_CLASSES):
-            self.server.create(value)
+            self._create(value)
         with (folder / "scheduler.log").open("w") as log:
             self._process = subprocess.Popen(
                 [*map(str, command)],
@@ -142,7 +117,10 @@ class Scheduling:
         return truths
 
     def _create(self, value: Object) -> None:
-        self.server.create(value)
+        try:
+            self.plane.ask("POST", path_of(value), value)
+        except urllib.error.HTTPError as error:
+            raise RefusedError(error.read().decode()) from error
 
     def _populate(self, case: Case) -> None:
         for namespace in case.namespaces:
@@ -153,9 +131,7 @@ class Scheduling:
             if value["kind"] == "ResourceQuota":
                 hard = value["spec"]["hard"]
                 status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
-                path = f"{path_of(value)}/{value['metadata']['name']}/status"
-                content = "application/merge-patch+json"
-                self.server.ask("PATCH", path, {"status": status}, content)
+                self.plane.set_status(f"{path_of(value)}/{value['metadata']['name']}", status)
         for node in case.nodes:
             value = copy.deepcopy(node)
             value["metadata"]["labels"][CASE] = case.namespace
@@ -163,18 +139,16 @@ class Scheduling:
         for pod in case.others:
             self._create(pod)
             if phase := pod["status"].get("phase"):
-                path = f"{path_of(pod)}/{pod['metadata']['name']}/status"
-                content = "application/merge-patch+json"
-                self.server.ask("PATCH", path, {"status": {"phase": phase}}, content)
+                self.plane.set_status(f"{path_of(pod)}/{pod['metadata']['name']}", {"phase": phase})
             if pod["metadata"].get("finalizers"):
-                self.server.ask("DELETE", f"{path_of(pod)}/{pod['metadata']['name']}")
+                self.plane.ask("DELETE", f"{path_of(pod)}/{pod['metadata']['name']}")
 
     def _read(self, cases: Sequence[Case]) -> list[Truth]:
         """The clusters of the cases as the API server shows them."""
         places = {name: case.namespace for case in cases for name in case.namespaces}
         items: dict[str, dict[str, list[Object]]] = {}
         for version, kind in self.kinds:
-            listed = self.server.ask("GET", path_of({**named(kind, ""), "apiVersion": version}))
+            listed = self.plane.ask("GET", path_of({**named(kind, ""), "apiVersion": version}))
             for item in listed["items"]:
                 metadata = item["metadata"]
                 label = metadata.get("labels", {}).get(CASE)
@@ -198,11 +172,11 @@ class Scheduling:
             if pod["metadata"].get("finalizers"):
                 path = f"{path_of(pod)}/{pod['metadata']['name']}"
                 change = {"metadata": {"finalizers": None}}
-                self.server.ask("PATCH", path, change, "application/merge-patch+json")
+                self.plane.ask("PATCH", path, change)
         for namespace in case.namespaces:
-            self.server.ask("DELETE", f"/api/v1/namespaces/{namespace}/pods", at_once)
+            self.plane.ask("DELETE", f"/api/v1/namespaces/{namespace}/pods", at_once)
         selector = f"labelSelector={CASE}%3D{case.namespace}"
-        self.server.ask("DELETE", f"/api/v1/nodes?{selector}", at_once)
+        self.plane.ask("DELETE", f"/api/v1/nodes?{selector}", at_once)
 
     # ---- the scheduler's own view ----------------------------------------------------------------
 
@@ -235,7 +209,7 @@ class Scheduling:
         end, before = time.monotonic() + seconds, None
         while time.monotonic() < end:
             queues = self._gauges("scheduler_pending_pods", "queue")
-            items = self.server.ask("GET", "/api/v1/pods")["items"]
+            items = self.plane.ask("GET", "/api/v1/pods")["items"]
             schedulable = [
                 pod for pod in items if pod["spec"]["schedulerName"] == "default-scheduler"
             ]

@@ -41,6 +41,11 @@ def unowned(value: Mapping[str, Any]) -> dict[str, Any]:
     return stripped
 
 
+def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Some of these fields."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
 ENV = st.lists(
     st.sampled_from(
         (
@@ -103,30 +108,24 @@ def templates(draw: st.DrawFn, role: str) -> dict[str, Any]:
     if inits:
         spec["initContainers"] = [draw(containers("first"))]
     spec |= draw(
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "hostNetwork": st.booleans(),
-                "hostname": st.just("own"),
-                "subdomain": st.just("own"),
-                "dnsPolicy": st.sampled_from(("Default", "ClusterFirst")),
-                "dnsConfig": st.sampled_from(
-                    ({"searches": ["example.org"]}, {"options": [{"name": "ndots", "value": "1"}]})
-                ),
-                "serviceAccountName": st.just("trainer"),
-                "nodeSelector": st.just({"pool": "gpu"}),
-                "restartPolicy": st.sampled_from(("Never", "OnFailure", "Always")),
-                "activeDeadlineSeconds": st.just(60),
-            },
+        some(
+            hostNetwork=st.booleans(),
+            hostname=st.just("own"),
+            subdomain=st.just("own"),
+            dnsPolicy=st.sampled_from(("Default", "ClusterFirst")),
+            dnsConfig=st.sampled_from(
+                ({"searches": ["example.org"]}, {"options": [{"name": "ndots", "value": "1"}]})
+            ),
+            serviceAccountName=st.just("trainer"),
+            nodeSelector=st.just({"pool": "gpu"}),
+            restartPolicy=st.sampled_from(("Never", "OnFailure", "Always")),
+            activeDeadlineSeconds=st.just(60),
         )
     )
     metadata = draw(
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "labels": st.just({"team": "nlp", "training.kubeflow.org/job-name": "mine"}),
-                "annotations": st.just({"sidecar.istio.io/inject": "false"}),
-            },
+        some(
+            labels=st.just({"team": "nlp", "training.kubeflow.org/job-name": "mine"}),
+            annotations=st.just({"sidecar.istio.io/inject": "false"}),
         )
     )
     return {"metadata": metadata, "spec": spec}
@@ -135,9 +134,7 @@ def templates(draw: st.DrawFn, role: str) -> dict[str, Any]:
 @st.composite
 def replicas(draw: st.DrawFn, role: str, policies: tuple[str, ...]) -> dict[str, Any]:
     replica = {"template": draw(templates(role))}
-    return replica | draw(
-        st.fixed_dictionaries({}, optional={"restartPolicy": st.sampled_from(policies)})
-    )
+    return replica | draw(some(restartPolicy=st.sampled_from(policies)))
 
 
 POLICY = {
@@ -158,14 +155,11 @@ def v1_jobs(draw: st.DrawFn) -> dict[str, Any]:
             roles["Worker"]["replicas"] = draw(st.sampled_from((0, 1, 2, 11)))
     spec: dict[str, Any] = {"mpiReplicaSpecs": roles}
     spec |= draw(
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "slotsPerWorker": st.integers(1, 8),
-                "runPolicy": st.fixed_dictionaries({}, optional=POLICY),
-                "cleanPodPolicy": POLICY["cleanPodPolicy"],
-                **({"mainContainer": st.just("worker")} if "Worker" in roles else {}),
-            },
+        some(
+            slotsPerWorker=st.integers(1, 8),
+            runPolicy=some(**POLICY),
+            cleanPodPolicy=POLICY["cleanPodPolicy"],
+            **({"mainContainer": st.just("worker")} if "Worker" in roles else {}),
         )
     )
     return document("kubeflow.org/v1", spec)
@@ -180,18 +174,13 @@ def v2_jobs(draw: st.DrawFn) -> dict[str, Any]:
         roles["Worker"]["replicas"] = draw(st.sampled_from((1, 2, 11)))
     spec: dict[str, Any] = {"mpiReplicaSpecs": roles}
     spec |= draw(
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "slotsPerWorker": st.integers(0, 8),
-                "mpiImplementation": st.sampled_from(("OpenMPI", "Intel", "MPICH")),
-                "runLauncherAsWorker": st.booleans(),
-                "launcherCreationPolicy": st.sampled_from(("AtStartup", "WaitForWorkersReady")),
-                "sshAuthMountPath": st.sampled_from(("", "/root/.ssh", "/home/mpiuser/.ssh")),
-                "runPolicy": st.fixed_dictionaries(
-                    {}, optional={**POLICY, "suspend": st.booleans()}
-                ),
-            },
+        some(
+            slotsPerWorker=st.integers(0, 8),
+            mpiImplementation=st.sampled_from(("OpenMPI", "Intel", "MPICH")),
+            runLauncherAsWorker=st.booleans(),
+            launcherCreationPolicy=st.sampled_from(("AtStartup", "WaitForWorkersReady")),
+            sshAuthMountPath=st.sampled_from(("", "/root/.ssh", "/home/mpiuser/.ssh")),
+            runPolicy=some(**POLICY, suspend=st.booleans()),
         )
     )
     return document("kubeflow.org/v2beta1", spec)

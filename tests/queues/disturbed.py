@@ -123,7 +123,7 @@ class WatchedJob:
             path = self.path("Pod", name=pod["metadata"]["name"])
             change = {"metadata": {"finalizers": None}}
             with contextlib.suppress(urllib.error.HTTPError):
-                self.plane.ask("PATCH", path, change, "application/merge-patch+json")
+                self.plane.ask("PATCH", path, change)
 
     def sync(self) -> None:
         """Creates what Git declares and is not there, as the self-healing of Argo CD does."""
@@ -225,7 +225,7 @@ class WatchedJob:
     def annotate(self, pod: Pod, annotations: dict[str, str]) -> None:
         path = self.path("Pod", name=pod["metadata"]["name"])
         change = {"metadata": {"annotations": annotations}}
-        self.plane.ask("PATCH", path, change, "application/merge-patch+json")
+        self.plane.ask("PATCH", path, change)
 
     def phase(self) -> str:
         """The phase of the run in its record; "" before there is one."""

@@ -80,4 +80,4 @@ def _start_volcano(queues: Queues, program: Path, source: Path) -> None:
     # The scheduler makes the queue, and Volcano's controllers open it.
     path = "/apis/scheduling.volcano.sh/v1beta1/queues/default/status"
     opened = {"status": {"state": "Open"}}
-    patiently(lambda: queues.plane.ask("PATCH", path, opened, "application/merge-patch+json"))
+    patiently(lambda: queues.plane.ask("PATCH", path, opened))

@@ -263,7 +263,7 @@ class Queues(Cluster):
         path = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{namespace}"
         policy = "None" if back else "HoldAndDrain"
         change = {"spec": {"stopPolicy": policy}}
-        self.plane.ask("PATCH", path, change, "application/merge-patch+json")
+        self.plane.ask("PATCH", path, change)
 
     def workloads(self, namespace: str) -> dict[str, dict[str, Any]]:
         """The Workloads of a namespace by name."""

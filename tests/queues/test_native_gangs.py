@@ -70,7 +70,7 @@ class Gangs(Cluster):
         for number in range(NODES + len(SPARE)):
             change = {"spec": {"unschedulable": number not in nodes}}
             path = f"/api/v1/nodes/node-{number}"
-            self.plane.ask("PATCH", path, change, "application/merge-patch+json")
+            self.plane.ask("PATCH", path, change)
 
 
 class GangJob(WatchedJob):
