@@ -18,8 +18,8 @@ SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 _MOST_DIGITS = 18
 _DEEPEST = 4  # how deep scripts within scripts are read
 
-_OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")", "\n")
-_REDIRECTS = ("&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">")
+_OPERATOR = re.compile(r"&&|\|\||;;|\|&|[;|&()\n]")
+_REDIRECT = re.compile(r"(?![<>]\()(?:&>>|&>|<<<|<<-|<<|<>|<&|>>|>&|>\||<|>)")
 _ORDINARY = re.compile(r"[^ \t\r\n;&|()<>'\"\\$`*?{]+")
 """Characters of a word that have no special meaning to the shell."""
 _OPENING = frozenset({"if", "while", "until", "for", "case", "select", "function"})
@@ -251,22 +251,18 @@ class _Lexer:
         elif text[at] == "#":
             end = text.find("\n", at)
             self.at = len(text) if end < 0 else end
-        elif (
-            text[at] in "<>&"
-            and not text.startswith(("<(", ">("), at)
-            and (redirect := self._starts(_REDIRECTS))
-        ):
-            self.at += len(redirect)
+        elif redirect := _REDIRECT.match(text, at):
+            self.at = redirect.end()
             # Skip its target, and store the delimiter of a here-document.
             while text[self.at : self.at + 1] in (" ", "\t"):
                 self.at += 1
-            if self.at < len(text) and not self._starts(_OPERATORS):
+            if self.at < len(text) and not _OPERATOR.match(text, self.at):
                 word = self._word()
-                if redirect in ("<<", "<<-"):
+                if redirect[0] in ("<<", "<<-"):
                     self._here_documents.append(word.text)
-        elif text[at] in ";&|()\n" and (operator := self._starts(_OPERATORS)):
-            self.at += len(operator)
-            for delimiter in self._here_documents if operator == "\n" else ():
+        elif operator := _OPERATOR.match(text, at):
+            self.at = operator.end()
+            for delimiter in self._here_documents if operator[0] == "\n" else ():
                 while self.at < len(text):
                     end = text.find("\n", self.at)
                     end = len(text) if end < 0 else end
@@ -274,18 +270,15 @@ class _Lexer:
                     self.at = end + 1
                     if line == delimiter:
                         break
-            if operator == "\n":
+            if operator[0] == "\n":
                 self._here_documents = []
-            tokens.append(_Token(operator, is_word=False))
+            tokens.append(_Token(operator[0], is_word=False))
         else:
             tokens.append(self._word())
             # In `2> file` the number is the redirection's.
             after = text[self.at : self.at + 1]
             if after in ("<", ">") and tokens[-1].text.isdecimal() and not tokens[-1].quoted:
                 tokens.pop()
-
-    def _starts(self, texts: Sequence[str]) -> str | None:
-        return next((text for text in texts if self._text.startswith(text, self.at)), None)
 
     def _word(self) -> _Token:
         parts: list[str] = []
