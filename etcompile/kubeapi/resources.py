@@ -37,13 +37,14 @@ class Resource(Struct, frozen=True):
             ClusterError: a name is none that an object can have, and as a part of a path might
                 lead to another one (Kubernetes' apimachinery, IsValidPathSegmentName).
         """
-        path = _root(self.api_version)
-        if self.namespaced and namespace:
-            path += f"/namespaces/{_segment('a namespace', namespace)}"
-        path += f"/{_segment('a resource', self.plural)}"
-        if name:
-            path += f"/{_segment(f'a {self.kind}', name)}"
-        return f"{path}/{subresource}" if subresource else path
+        place = (namespace or "") if self.namespaced else ""
+        segments = {"a namespace": place, "a resource": self.plural, f"a {self.kind}": name}
+        for what, text in segments.items():
+            # All else is escaped when the request is sent.
+            if text in (".", "..") or "/" in text or "%" in text or not text.isprintable():
+                raise ClusterError("InvalidName", f"{text[:100]!r} is not a valid name of {what}")
+        parts = (place and f"namespaces/{place}", self.plural, name, subresource)
+        return "/".join((_root(self.api_version), *filter(None, parts)))
 
 
 class Resources:
@@ -120,10 +121,3 @@ def _root(api_version: str) -> str:
     if not _VERSION.fullmatch(api_version):
         raise ClusterError("InvalidName", f"{api_version[:100]!r} is not a valid apiVersion")
     return ("/api/" if "/" not in api_version else "/apis/") + api_version
-
-
-def _segment(what: str, name: str) -> str:
-    """Check a part of a path; the rest is escaped when the request is sent."""
-    if name in (".", "..") or "/" in name or "%" in name or not name.isprintable():
-        raise ClusterError("InvalidName", f"{name[:100]!r} is not a valid name of {what}")
-    return name
