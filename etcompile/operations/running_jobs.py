@@ -197,7 +197,7 @@ def request_checkpoint(cluster: Cluster, job: str, *, concurrency: int = 16) -> 
     last = max((read_notice(note or "") for note in notes), key=lambda other: other.at)
     if now < last.at + SAME:
         # Pods that go are part of the same disturbance, and one checkpoint is enough.
-        return CheckpointRequest(title, signal, (), _names(idle), last.why, now - last.at)
+        return CheckpointRequest(title, signal, (), tuple(idle), last.why, now - last.at)
     status = observed.objects.get(("ConfigMap", run.namespace, status_name(job)), {})
     record = written_record(status.get("data") or {})  # None unless a watcher manages the run
     new = notice((record.epoch if record else None) or 0, now, signal, _REASON)
@@ -217,20 +217,19 @@ def request_checkpoint(cluster: Cluster, job: str, *, concurrency: int = 16) -> 
     time.sleep(REMINDED)
     _annotate(cluster, reached, new.again(), concurrency)
     notified = running if first is not None and reached else reached
-    return CheckpointRequest(title, signal, _names(notified), _names(idle))
+    names = tuple(pod["metadata"]["name"] for pod in notified)
+    return CheckpointRequest(title, signal, names, tuple(idle))
 
 
-def _supervised(
-    observed: Seen, mains: Mapping[str, str]
-) -> tuple[list[LiveObject], list[LiveObject]]:
-    """Return the Pods in which a supervisor passes signals on: running commands, and others.
+def _supervised(observed: Seen, mains: Mapping[str, str]) -> tuple[list[LiveObject], list[str]]:
+    """Return Pods whose supervisor has a command to signal, and the names of those that have none.
 
     Args:
         mains: By role with supervisors, the container whose command has one: it is ready
             exactly while the command runs.
     """
     running: list[LiveObject] = []
-    idle: list[LiveObject] = []
+    idle: list[str] = []
     for value in observed.objects.values():
         if value["kind"] != "Pod" or is_going(value) or pods.has_ended(value):
             continue
@@ -239,7 +238,10 @@ def _supervised(
         if role in mains and any(volume["name"] == RUN_STATE for volume in volumes):
             ready = (container for container in pods.containers(value) if container.get("ready"))
             runs = any(container.get("name") == mains[role] for container in ready)
-            (running if runs else idle).append(value)
+            if runs:
+                running.append(value)
+            else:
+                idle.append(value["metadata"]["name"])
     return running, idle
 
 
@@ -263,7 +265,3 @@ def _annotate(
 
     with ThreadPoolExecutor(concurrency) as pool:
         return [*filter(None, pool.map(write, receivers))]
-
-
-def _names(values: Sequence[LiveObject]) -> tuple[str, ...]:
-    return tuple(value["metadata"]["name"] for value in values)
