@@ -126,8 +126,8 @@ _CLOSING = 400
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|<>~@])")
 
 
-def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
-    """Return Markdown of at most `limit` bytes: a table, and the changes folded below it."""
+def markdown(plan: Plan, yaml: Yaml) -> str:
+    """Return Markdown of at most `LIMIT` bytes: a table, and the changes folded below it."""
     groups = shown(plan)
     head = [f"### Plan: {_escaped(summary(plan))}", "", f"Against {_escaped(side(plan))}.", ""]
     if destroys := toll(plan):
@@ -140,7 +140,7 @@ def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
         action = f"{STYLES[group.first.action].mark} {group.first.action}"
         reasons = "; ".join(_escaped(reason) for reason in group.first.reasons)
         row = f"| {group.number} | `{action}` | {_escaped(group.title)} | {reasons} |\n"
-        if left or len(rows) >= _MOST_ROWS or size + len(row.encode()) > limit // 2:
+        if left or len(rows) >= _MOST_ROWS or size + len(row.encode()) > LIMIT // 2:
             left += 1
             continue
         size += len(row.encode())
@@ -152,7 +152,7 @@ def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
     hidden = 0
     for group in groups:
         details = _details(group, yaml)
-        if len((text + details).encode()) > limit - _CLOSING:
+        if len((text + details).encode()) > LIMIT - _CLOSING:
             hidden += bool(details)
             continue
         text += details
