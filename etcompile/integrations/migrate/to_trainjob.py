@@ -203,21 +203,17 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
             "JobSet deletes what still runs at the end and leaves what has ended",
             "remove it",
         )
+    reason = "Trainer makes a PodGroup by podGroupPolicy of the runtime, of all Pods"
+    advice = "write podGroupPolicy into NAME-runtime.yaml, or choose the setting gang of etcompile"
     for field in policy.get("schedulingPolicy") or {}:
-        yield _lost(
-            job,
-            ("spec", "runPolicy", "schedulingPolicy", field),
-            "Trainer makes a PodGroup by podGroupPolicy of the runtime, of all Pods",
-            "write podGroupPolicy into NAME-runtime.yaml, or choose the setting gang of etcompile",
-        )
+        yield _lost(job, ("spec", "runPolicy", "schedulingPolicy", field), reason, advice)
+    reason = "Trainer starts a number of nodes that stays, with a static rendezvous"
+    advice = (
+        "set numNodes in NAME.yaml to the number that you want; where etcompile compiles"
+        f" it, {NNODES} says how many there may be"
+    )
     for field in job.spec.get("elasticPolicy") or {}:
-        yield _lost(
-            job,
-            ("spec", "elasticPolicy", field),
-            "Trainer starts a number of nodes that stays, with a static rendezvous",
-            "set numNodes in NAME.yaml to the number that you want; where etcompile compiles"
-            f" it, {NNODES} says how many there may be",
-        )
+        yield _lost(job, ("spec", "elasticPolicy", field), reason, advice)
     first, types = job.first, job.framework.types
     containers = first["template"]["spec"]["containers"]
     for container in containers:
