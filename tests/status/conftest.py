@@ -10,6 +10,7 @@ import pytest
 
 from etcompile.kubeapi import Cluster, connect
 from specs import compiled
+from status.explained import warning
 
 
 @pytest.fixture
@@ -50,21 +51,11 @@ def report_event(cluster) -> Callable[..., None]:
 
     def tell(pod: str, reason: str, message: str, *, ago: int = 0, count: int = 1) -> None:
         at = (datetime.now(UTC) - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        of = {"kind": "Pod", "namespace": cluster.namespace, "name": pod, "apiVersion": "v1"}
-        cluster.create(
-            {
-                "apiVersion": "v1",
-                "kind": "Event",
-                "metadata": {"name": f"{pod}.{next(number)}"},
-                "involvedObject": of,
-                "type": "Warning",
-                "reason": reason,
-                "message": message,
-                "count": count,
-                "firstTimestamp": at,
-                "lastTimestamp": at,
-            }
-        )
+        about = {"namespace": cluster.namespace, "apiVersion": "v1"}
+        event = warning(pod, reason, message, at, **about)
+        metadata = {"name": f"{pod}.{next(number)}"}
+        more = {"apiVersion": "v1", "metadata": metadata, "count": count, "firstTimestamp": at}
+        cluster.create({**event, **more})
 
     return tell
 

@@ -1,5 +1,6 @@
 """Jobs that have failed, as the objects by which `etcompile why` explains them."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +25,32 @@ def objects(*documents: dict[str, Any]) -> list[dict[str, Any]]:
 def run_of(values: list[dict[str, Any]]) -> str:
     pod = next(value for value in values if value["kind"] == "Pod")
     return str(pod["metadata"]["annotations"]["etcompile.dev/spec-hash"])
+
+
+def give(values: list[dict[str, Any]], status: Callable[[str], dict[str, Any]]) -> None:
+    """Gives each Pod a status, by its name."""
+    for value in values:
+        if value["kind"] == "Pod":
+            value["status"] = status(value["metadata"]["name"])
+
+
+def unschedulable(words: str) -> dict[str, Any]:
+    """The status of a Pod for which the scheduler has no node."""
+    lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {"phase": "Pending", "conditions": [{**lacks, "message": words}]}
+
+
+def warning(pod: str, reason: str, message: str, at: str, **about: str) -> dict[str, Any]:
+    """A warning about a Pod."""
+    return {
+        "kind": "Event",
+        "metadata": {"name": f"{pod}.{reason}", "namespace": "ml"},
+        "involvedObject": {"kind": "Pod", "namespace": "ml", "name": pod, **about},
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": at,
+    }
 
 
 def record(values: list[dict[str, Any]], log: FailureLog, **facts: Any) -> dict[str, Any]:

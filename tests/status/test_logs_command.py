@@ -15,7 +15,7 @@ from etcompile.kubeapi import connect
 from etcompile.status.explanations import explanations
 from etcompile.status.reader import Seen, with_logs
 from specs import kubeflow_job
-from status.explained import objects
+from status.explained import objects, unschedulable
 
 FINISHED = "2026-11-23T10:00:00Z"
 LOG = b"epoch 1\n\npassword=hunter2hunter2\n\x1b[31mred\nthe end without a line break"
@@ -120,8 +120,7 @@ def test_unbound_claims_of_a_pod_without_volumes_or_that_is_gone_are_none(
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
     pod = values[-1]
     words = "pod has unbound immediate PersistentVolumeClaims"
-    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    pod["status"] = {"phase": "Pending", "conditions": [{**scheduled, "message": words}]}
+    pod["status"] = unschedulable(words)
     pod["spec"] = {name: value for name, value in pod["spec"].items() if name != "volumes"}
     [why] = explanations(values)
     there = {("Pod", "ml", "mnist-worker-0"): pod} if exists else {}

@@ -81,6 +81,7 @@ def disrupted(reason: str) -> dict[str, Any]:
 INIT = has(waiting=waiting("PodInitializing"))
 CRASHING = has("prep", ended(1), 3, waiting=waiting("CrashLoopBackOff"))
 GOING = {"deletionTimestamp": AT}
+GATED = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]
 CASES: list[tuple[dict[str, Any] | None, dict[str, Any], str]] = [
     # status, metadata, what the explanation says
     (None, {}, "Pending: not scheduled yet"),
@@ -97,6 +98,8 @@ CASES: list[tuple[dict[str, Any] | None, dict[str, Any], str]] = [
     ({"phase": "Unknown", "reason": "NodeLost"}, {}, "its node does not answer"),
     (pending(has(waiting=waiting("FluxCapacitorError"))), {}, "FluxCapacitorError: words"),
     (pending(has(waiting={})), {}, "not started yet"),
+    (pending(conditions=GATED), {}, "SchedulingGated"),
+    (failed(has(terminated=ended(137, "OOMKilled"))), {}, "OOMKilled"),
     (running(has()), {}, "not started yet"),
     (running({"name": "pytorch", "state": None, "lastState": None}), {}, "not started yet"),
     (running({"name": "pytorch", "state": {"running": {}}}), {}, "running, but not ready"),

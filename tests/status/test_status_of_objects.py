@@ -15,9 +15,9 @@ from etcompile.status.documents import job_value
 from etcompile.status.explanation_text import explanation_text
 from etcompile.status.explanations import explanations
 from etcompile.status.job_status import watchers
-from etcompile.status.replica_states import labelled_replica
 from etcompile.status.text import age, changes, job_text, jobs_text, reason_lines, together
 from specs import compiled, elastic_job, kubeflow_job, mpi_job, training_job
+from status.explained import warning
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -126,12 +126,6 @@ def test_the_watchers_record_counts_if_it_is_of_this_run(run, config, phase, bec
     assert (result.phase, result.because) == (phase, because)
 
 
-def test_a_suspended_job_is_suspended():
-    document = mpi_job("v2beta1")
-    document["spec"]["runPolicy"] = {"suspend": True}
-    assert status(objects(document), {}).phase == "Suspended"
-
-
 def _with_launcher(job_status: dict[str, Any], *pods: dict[str, Any]) -> JobStatus:
     """An MPIJob whose launcher is a Job with this status, and with Pods of these."""
     values = objects(mpi_job("v2beta1"))
@@ -176,37 +170,8 @@ def test_a_launcher_that_is_a_job_ends_when_the_job_does():
     assert "Evicted" in launcher.message
 
 
-def pod(**status_fields: Any) -> dict[str, Any]:
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "status": status_fields}
-
-
 def main(**state: Any) -> dict[str, Any]:
     return {"containerStatuses": [{"name": "m", "state": state}]}
-
-
-GATED = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]
-
-
-OOM = {"exitCode": 137, "reason": "OOMKilled"}
-
-
-@pytest.mark.parametrize(
-    ("value", "word"),
-    [
-        (pod(phase="Pending"), "Pending"),
-        (pod(phase="Failed", reason="Evicted"), "Evicted"),
-        (pod(phase="Failed", **main(terminated=OOM)), "OOMKilled"),
-        (pod(phase="Pending", **main(waiting={"reason": "ErrImagePull"})), "ErrImagePull"),
-        (pod(phase="Pending", conditions=GATED), "SchedulingGated"),
-        (pod(phase="Running", **main(running={})), "NotReady"),
-        (
-            {**pod(phase="Running"), "metadata": {"name": "a", "deletionTimestamp": "now"}},
-            "Terminating",
-        ),
-    ],
-)
-def test_reason_of_an_unready_pod_is_the_word_that_kubectl_shows(value, word):
-    assert labelled_replica(value).reason == word
 
 
 @pytest.mark.parametrize(
@@ -342,18 +307,9 @@ def test_watch_groups_pods_with_the_same_change_and_events_in_one_line() -> None
     def seen(phase: str, reporting: int) -> list[JobStatus]:
         for worker in workers:
             worker["status"] = {"phase": phase, "reason": "Evicted" if phase == "Failed" else ""}
-        events = [
-            {
-                "kind": "Event",
-                "metadata": {"name": f"e{number}", "namespace": "ml"},
-                "involvedObject": {"kind": "Pod", "name": (name := worker["metadata"]["name"])},
-                "type": "Warning",
-                "reason": "PodReplaced",
-                "message": f"{name} was lost: recreating it",
-                "lastTimestamp": "2026-11-23T10:00:00Z",
-            }
-            for number, worker in enumerate(workers[:reporting])
-        ]
+        names = [worker["metadata"]["name"] for worker in workers[:reporting]]
+        at = "2026-11-23T10:00:00Z"
+        events = [warning(n, "PodReplaced", f"{n} was lost: recreating it", at) for n in names]
         return statuses([*values, *events])
 
     before, after, later = seen("Running", 0), seen("Failed", 2), seen("Failed", 5)
@@ -383,13 +339,9 @@ def test_watch_shares_a_line_among_64_pods_that_fail_and_recover_together() -> N
     def lines_at(number: int, names: list[str], type_: str, reason: str, message: str) -> list[str]:
         nonlocal before
         for name in names:
-            about = {"kind": "Pod", "name": name}
             words = message.format(name=name, ip=f"10.244.1.{len(events) % 250}")
-            metadata = {"name": f"e{len(events)}", "namespace": "ml"}
-            events.append(
-                {"kind": "Event", "metadata": metadata, "involvedObject": about, "type": type_}
-                | {"reason": reason, "message": words, "lastTimestamp": f"{minute}:{number:02}Z"}
-            )
+            event = warning(name, reason, words, f"{minute}:{number:02}Z")
+            events.append({**event, "type": type_})
         current = statuses([*others, *pods.values(), *events])
         lines = [str(change) for change in together(changes(before, current))]
         before = current

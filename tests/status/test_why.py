@@ -1,5 +1,7 @@
 """Why a job is as it is, from its objects: what failed first, and what keeps it from starting."""
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -12,7 +14,18 @@ from etcompile.status.explanation_text import explanation_markdown, explanation_
 from etcompile.status.explanations import Explanation, explanations
 from etcompile.status.text import job_text
 from specs import kubeflow_job, training_job
-from status.explained import AT, NOW, failure, objects, of_all_pods_gone, record, run_of
+from status.explained import (
+    AT,
+    NOW,
+    failure,
+    give,
+    objects,
+    of_all_pods_gone,
+    record,
+    run_of,
+    unschedulable,
+    warning,
+)
 
 
 def test_first_cause_is_explained_when_all_pods_are_gone() -> None:
@@ -80,16 +93,9 @@ def test_container_killed_by_a_failed_probe_is_identified_by_its_events(killing:
         "Unhealthy": "Liveness probe failed: HTTP probe failed with statuscode: 500",
         "Killing": killing,
     }
-    about = {"kind": "Pod", "namespace": "ml", "fieldPath": "spec.containers{pytorch}"}
+    about = {"uid": busy.uid.partition(".")[0], "fieldPath": "spec.containers{pytorch}"}
     events = [
-        {
-            "kind": "Event",
-            "metadata": {"name": reason, "namespace": "ml"},
-            "involvedObject": {**about, "uid": busy.uid.partition(".")[0]},
-            "reason": reason,
-            "message": message,
-            "lastTimestamp": "2026-11-23T10:00:00Z",
-        }
+        warning(busy.pod, reason, message, "2026-11-23T10:00:00Z", **about)
         for reason, message in said.items()
     ]
     old = [{**event, "lastTimestamp": "2026-11-23T09:00:00Z"} for event in events]
@@ -120,48 +126,23 @@ def test_a_pod_whose_image_has_no_python_is_said_to_be_unsupervised() -> None:
             value["metadata"]["uid"] = value["metadata"]["name"]
             value["spec"]["nodeName"] = "gpu-0"
             value["status"] = {"phase": "Running"}
-    event = {
-        "kind": "Event",
-        "metadata": {"name": "unsupervised", "namespace": "ml"},
-        "involvedObject": {"kind": "Pod", "namespace": "ml", "uid": "mnist-master-0"},
-        "reason": "Unsupervised",
-        "message": "this image has no Python 3.8 or newer",
-        "type": "Warning",
-    }
+    name, words = "mnist-master-0", "this image has no Python 3.8 or newer"
+    event = warning(name, "Unsupervised", words, "2026-11-23T10:00:00Z", uid=name)
     [explanation] = explanations([*values, event])
     text = explanation_text(explanation, NOW)
     assert "mnist-master-0: Running, NotReady: unsupervised: this image has no Python" in text
     assert "mnist-worker-0: Running, NotReady: unsupervised" not in text
 
 
-def test_without_a_watcher_the_pods_that_are_there_tell_what_they_can() -> None:
-    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
-    for value in values:
-        if value["metadata"]["name"] == "mnist-worker-0":
-            value["metadata"]["uid"] = "uid-0"
-            how = {"exitCode": 139, "reason": "Error", "finishedAt": "2026-11-23T10:00:00Z"}
-            state = {"name": "pytorch", "ready": False, "state": {"terminated": how}}
-            value["spec"]["nodeName"] = "gpu-0"
-            value["status"] = {"phase": "Failed", "containerStatuses": [state]}
-    [explanation] = explanations(values)
-    text = explanation_text(explanation, NOW)
-    assert "mnist-worker-0 on node gpu-0, 10m ago" in text
-    assert "crashed with a segmentation fault (exit code 139, SIGSEGV)" in text
-
-
 def test_pending_job_is_explained_in_the_words_of_the_scheduler() -> None:
     values = objects(training_job(replicas=2))
     words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-    lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    waits = {"name": "wait-for-workers", "state": {"running": {}}}
     for value in values:
-        if value["kind"] == "Pod":
-            value["status"] = {"phase": "Pending"}
-            if "worker" in value["metadata"]["name"]:
-                value["status"]["conditions"] = [lacks]
-            else:
-                waits = {"name": "wait-for-workers", "state": {"running": {}}}
-                value["spec"]["nodeName"] = "node-0"
-                value["status"]["initContainerStatuses"] = [waits]
+        if value["metadata"]["name"] == "mnist-launcher" and value["kind"] == "Pod":
+            value["spec"]["nodeName"] = "node-0"
+    waiting = {"phase": "Pending", "initContainerStatuses": [waits]}
+    give(values, lambda name: unschedulable(words) if "worker" in name else waiting)
     [explanation] = explanations(values)
     text = explanation_text(explanation, NOW)
     assert text.startswith("ml/mnist (TrainingJob) is pending: 0 of 3 Pods are ready\n")
@@ -188,10 +169,8 @@ def test_who_waits_for_others_to_succeed_says_for_whom() -> None:
 
 def test_a_healthy_job_says_that_nothing_has_failed() -> None:
     values = objects(training_job(replicas=1))
-    for value in values:
-        if value["kind"] == "Pod":
-            ready = {"type": "Ready", "status": "True"}
-            value["status"] = {"phase": "Running", "conditions": [ready]}
+    ready = {"type": "Ready", "status": "True"}
+    give(values, lambda _: {"phase": "Running", "conditions": [ready]})
     [explanation] = explanations(values)
     assert explanation_text(explanation, NOW) == (
         "ml/mnist (TrainingJob) is running: 2 of 2 Pods are ready, and nothing has failed\n"
@@ -280,15 +259,10 @@ def test_what_the_pods_tell_since_the_last_write_counts_as_well() -> None:
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
     run = run_of(values)
     since = "2026-11-23T09:00:00Z"
-    for value in values:
-        if value["kind"] == "Pod":
-            ready = {"type": "Ready", "status": "True", "lastTransitionTime": since}
-            main = {"name": "pytorch", "ready": True, "state": {"running": {"startedAt": since}}}
-            value["status"] = {
-                "phase": "Running",
-                "conditions": [ready],
-                "containerStatuses": [main],
-            }
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": since}
+    main = {"name": "pytorch", "ready": True, "state": {"running": {"startedAt": since}}}
+    running = {"phase": "Running", "conditions": [ready], "containerStatuses": [main]}
+    give(values, lambda _: running)
     status = record(values, FailureLog(run), phase="Running", started=AT - 3700)
     [explanation] = explanations([*values, status], now=AT)
     text = explanation_text(explanation, NOW)
@@ -299,12 +273,14 @@ def test_preflight_warning_is_explained() -> None:
     document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2})
     document["metadata"]["annotations"] = {"etcompile.dev/preflight": "exit 10"}
     values = objects(document)
-    for value in values:
-        if value["kind"] == "Pod":
-            word = {"message": "warns\n"} if value["metadata"]["name"] == "mnist-worker-0" else {}
-            how = {"terminated": {"exitCode": 0, **word}}
-            inits = [{"name": "preflight", "state": how}]
-            value["status"] = {"phase": "Running", "initContainerStatuses": inits}
+
+    def checked(name: str) -> dict[str, Any]:
+        word = {"message": "warns\n"} if name == "mnist-worker-0" else {}
+        state = {"terminated": {"exitCode": 0, **word}}
+        inits = [{"name": "preflight", "state": state}]
+        return {"phase": "Running", "initContainerStatuses": inits}
+
+    give(values, checked)
     [why] = explanations(values)
     assert explanation_value(why)["preflightWarnings"] == ["mnist-worker-0"]
     for text in (explanation_text(why, NOW), explanation_markdown(why, NOW)):

@@ -9,7 +9,7 @@ from browsers.pages import check_page
 from etcompile.status.explanation_text import MOST_ATTEMPTS, explanation_page, replica_grid
 from etcompile.status.explanations import Explanation, explanations
 from specs import training_job
-from status.explained import NOW, objects, of_all_pods_gone, of_many_ranks
+from status.explained import NOW, give, objects, of_all_pods_gone, of_many_ranks, unschedulable
 
 HOSTILE = "</pre><script>document.title = 1</script><img src=x onerror=alert(1)>\u202eevil\x1b["
 CONTRASTS = """() => {
@@ -112,10 +112,7 @@ def test_page_shows_at_most_the_requested_log_lines() -> None:
 def test_page_of_a_pending_job_shows_the_reason_without_a_picture() -> None:
     values = objects(training_job(replicas=2))
     words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-    lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
-    for value in values:
-        if value["kind"] == "Pod":
-            value["status"] = {"phase": "Pending", "conditions": [lacks]}
+    give(values, lambda _: unschedulable(words))
     [explanation] = explanations(values)
     text = page(explanation)
     check_page(text)
