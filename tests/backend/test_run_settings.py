@@ -12,6 +12,10 @@ HASH = "etcompile.dev/spec-hash"
 CHANGES: dict[str, dict[str, Any]] = {
     "services": {"services": "shared"},
     "secret": {"secret": SecretMode("existing", "keys")},
+    "secret of a driver": {"secret": SecretMode("csi", "vault")},
+    "secret of a store": {"secret": SecretMode("external", "vault/path")},
+    "profiles": {"profiles": ("argocd", "flux")},
+    "Kubernetes": {"kubernetes_version": "1.34"},
     "init image": {"init_image": "busybox:1.37"},
     "kubectl image": {"kubectl_image": "registry.example.com/kubectl:1.34"},
     "cluster domain": {"cluster_domain": "example.internal"},

@@ -178,45 +178,8 @@ def _hashes(**settings: Any) -> set[str]:
     return {one["metadata"]["annotations"]["etcompile.dev/spec-hash"] for one in pods}
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"init_image": "busybox:1.36"},
-        {"services": "shared"},
-        {"services": "shared", "cluster_domain": "corp.example"},
-        {"secret": SecretMode("existing", "mine")},
-        {"secret": SecretMode("csi", "vault")},
-    ],
-    ids=str,
-)
-def test_settings_that_change_pods_make_another_run(settings: dict[str, Any]) -> None:
-    assert len(_hashes(**settings)) == 1
-    assert _hashes(**settings) != _hashes()
-    job = training_job()
-    job["metadata"]["namespace"] = "ml"
-    by_settings = [
-        {name for kind, name in by_name(compiled(job, settings=one)) if kind == "Pod"}
-        for one in (ModelSettings(run="auto"), ModelSettings(run="auto", **settings))
-    ]
-    assert not by_settings[0] & by_settings[1]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"kubernetes_version": "1.30"},
-        {"profiles": ("argocd", "flux")},
-        {"gang": "volcano", "gang_scheduler": "mine"},
-        {"secret": SecretMode("external", "vault/path")},
-        # Of what this job has none: a container with kubectl, a Service of all replicas.
-        {"kubectl_image": "alpine/kubectl:1.99"},
-        {"kubectl_image": None},
-        {"cluster_domain": "corp.example"},
-    ],
-    ids=str,
-)
-def test_settings_that_leave_pods_as_they_are_do_not(settings: dict[str, Any]) -> None:
-    assert _hashes(**settings) == _hashes()
+def test_gang_scheduler_makes_no_other_run() -> None:
+    assert _hashes(gang="volcano", gang_scheduler="mine") == _hashes()
 
 
 def test_the_spec_hash_of_a_job_with_default_settings_stays_what_it_always_was() -> None:
