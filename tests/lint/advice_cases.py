@@ -1,11 +1,12 @@
 """For each rule of advice an input that shows it, and one that is nearly the same and does not."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
+import specs
 from etcompile import Settings
 
 Value = dict[str, Any]
@@ -35,6 +36,14 @@ class Case:
     settings: Settings = field(default_factory=Settings)
 
 
+SIGNAL = {
+    "annotations": {
+        "etcompile.dev/restart": "in-place",
+        "etcompile.dev/checkpoint-signal": "USR1",
+    }
+}
+
+
 def job(
     container: Mapping[str, Any] | None = None,
     pod: Mapping[str, Any] | None = None,
@@ -45,62 +54,36 @@ def job(
     **spec: Any,
 ) -> list[Value]:
     """A PyTorchJob of two workers, and what is changed in it."""
-    main = {
-        "name": "pytorch",
-        "image": "example.com/trainer:1",
-        "command": ["python", "train.py"],
-        **(container or {}),
-    }
-    template = {"spec": {"containers": [main], **(pod or {})}}
-    return [
-        {
-            "apiVersion": "kubeflow.org/v1",
-            "kind": "PyTorchJob",
-            "metadata": {"name": "bert", "namespace": "ml", **(metadata or {})},
-            "spec": {
-                **spec,
-                "pytorchReplicaSpecs": {
-                    "Worker": {"replicas": replicas, "template": template, **(role or {})}
-                },
-            },
-        }
-    ]
+    main = {"command": ["python", "train.py"], **(container or {})}
+    worker = {**specs.replicas("PyTorchJob", replicas, **main), **(role or {})}
+    worker["template"]["spec"] |= pod or {}
+    value = specs.kubeflow_job("PyTorchJob", {"Worker": worker}, **spec)
+    value["metadata"] = {"name": "bert", "namespace": "ml", **(metadata or {})}
+    return [value]
 
 
-def mpi(worker: Mapping[str, Any], container: Mapping[str, Any] | None = None) -> list[Value]:
-    """An MPIJob v2beta1 of two workers, whose Pods serve ssh."""
-    launcher = {"name": "main", "image": "example.com/mpi:1"}
-    main = {**launcher, **(container or {})}
-    command = ["mpirun", "-n", "2", "./train"]
-    return [
-        {
-            "apiVersion": "kubeflow.org/v2beta1",
-            "kind": "MPIJob",
-            "metadata": {"name": "bert", "namespace": "ml"},
-            "spec": {
-                "mpiReplicaSpecs": {
-                    "Launcher": {
-                        "replicas": 1,
-                        "template": {"spec": {"containers": [{**launcher, "command": command}]}},
-                    },
-                    "Worker": {
-                        "replicas": 2,
-                        "template": {"spec": {"containers": [main], **worker}},
-                    },
-                }
-            },
-        }
-    ]
+def mpi(
+    worker: Mapping[str, Any],
+    container: Mapping[str, Any] | None = None,
+    command: Sequence[str] = ("mpirun", "-n", "2", "./train"),
+    **spec: Any,
+) -> list[Value]:
+    """An MPIJob v2beta1 of two workers, whose Pods serve ssh, and whose launcher runs this."""
+    value = specs.mpi_job("v2beta1")
+    value["metadata"]["namespace"] = "ml"
+    types = value["spec"]["mpiReplicaSpecs"]
+    types["Launcher"]["template"]["spec"]["containers"][0]["command"] = [*command]
+    types["Worker"]["template"]["spec"]["containers"][0] |= container or {}
+    types["Worker"]["template"]["spec"] |= worker
+    value["spec"] |= spec
+    return [value]
 
 
 def launching(
     command: list[str], worker: Mapping[str, Any], container: Mapping[str, Any] | None = None
 ) -> list[Value]:
     """An MPIJob v2beta1 whose launcher runs this."""
-    documents = mpi(worker, container)
-    launcher = documents[0]["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
-    launcher["containers"][0]["command"] = command
-    return documents
+    return mpi(worker, container, command)
 
 
 def claim(mode: str, namespace: str = "ml") -> Value:
@@ -115,16 +98,7 @@ def claim(mode: str, namespace: str = "ml") -> Value:
 
 def in_place(grace: int) -> list[Value]:
     """A job that is asked for checkpoints."""
-    return job(
-        None,
-        {"terminationGracePeriodSeconds": grace},
-        metadata={
-            "annotations": {
-                "etcompile.dev/restart": "in-place",
-                "etcompile.dev/checkpoint-signal": "USR1",
-            }
-        },
-    )
+    return job(None, {"terminationGracePeriodSeconds": grace}, metadata=SIGNAL)
 
 
 def with_volume(source: Value, path: str = "/checkpoints") -> list[Value]:
@@ -190,13 +164,6 @@ APART = {
         }
     }
 }
-SIGNAL = {
-    "annotations": {
-        "etcompile.dev/restart": "in-place",
-        "etcompile.dev/checkpoint-signal": "USR1",
-    }
-}
-
 CASES: dict[str, list[Case]] = {
     "ET9001": [
         Case(
@@ -480,6 +447,16 @@ CASES: dict[str, list[Case]] = {
             "'default' is assumed",
             Settings(gang="kueue", run="lr2"),
         ),
+        Case(
+            job(limits(cpu="1", memory="1Gi")),
+            job(
+                limits(cpu="1", memory="1Gi"),
+                runPolicy={"schedulingPolicy": {"queue": "research"}},
+            ),
+            "name: bert",
+            "'default' is assumed",
+            Settings(gang="kueue", run="lr2"),
+        ),
     ],
     "ET9041": [
         Case(
@@ -493,25 +470,10 @@ CASES: dict[str, list[Case]] = {
 
 def training_job(worker: Mapping[str, Any], **spec: Any) -> list[Value]:
     """A TrainingJob, whose workers come and go, with a PodSpec of the workers."""
-    main = {"name": "main", "image": "example.com/trainer:1"}
-    launcher = {**main, "command": ["horovodrun", "-np", "2", "python", "train.py"]}
-    return [
-        {
-            "apiVersion": "kai.alibabacloud.com/v1alpha1",
-            "kind": "TrainingJob",
-            "metadata": {"name": "bert", "namespace": "ml"},
-            "spec": {
-                **spec,
-                "etReplicaSpecs": {
-                    "launcher": {"template": {"spec": {"containers": [launcher]}}},
-                    "worker": {
-                        "replicas": 2,
-                        "template": {"spec": {"containers": [main], **worker}},
-                    },
-                },
-            },
-        }
-    ]
+    value = specs.training_job(**spec)
+    value["metadata"]["namespace"] = "ml"
+    specs.worker(value)["template"]["spec"] |= worker
+    return [value]
 
 
 HERE = {"nodeSelector": {"kubernetes.io/hostname": "dgx-1"}}
@@ -543,111 +505,51 @@ def on_host(path: str, pod: Mapping[str, Any], **mount: Any) -> list[Value]:
     )
 
 
-QUIET: dict[str, tuple[str, list[Value], Settings]] = {
-    "a claim of one node, and all Pods on it": (
-        "ET9006",
-        [
-            *job(
-                {"volumeMounts": [{"name": "files", "mountPath": "/data"}]},
-                {"volumes": [{"name": "files", **CLAIM}], **HERE},
-            ),
-            claim("ReadWriteOnce"),
-        ],
-        Settings(),
+AT_DATA = {"volumeMounts": [{"name": "files", "mountPath": "/data"}]}
+FILES = {"volumes": [{"name": "files", **CLAIM}]}
+TOGETHER = {"annotations": {"etcompile.dev/restart-together": "true"}}
+READ_ONLY = {"volumeMounts": [{"name": "files", "mountPath": "/base", "readOnly": True}]}
+OF_A_CLAIM = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gpus"}]}
+
+QUIET: dict[str, list[Value]] = {
+    "ET9003: an option for checkpoints that are only read": job(
+        {"command": ["python", "train.py", "--checkpoint=/base/ckpt.pt"], **READ_ONLY},
+        {"volumes": [{"name": "files", "emptyDir": {}}]},
     ),
-    "a claim of one node, and one Pod": (
-        "ET9006",
-        [
-            *job(
-                {"volumeMounts": [{"name": "files", "mountPath": "/data"}]},
-                {"volumes": [{"name": "files", **CLAIM}]},
-                replicas=1,
-            ),
-            claim("ReadWriteOnce"),
-        ],
-        Settings(),
+    "ET9004: checkpoints on the node that is named": on_host("/mnt", HERE),
+    "ET9004: checkpoints that are only read": on_host("/mnt", {}, readOnly=True),
+    "ET9006: a claim of one node, and all Pods on it": [
+        *job(AT_DATA, {**FILES, **HERE}),
+        claim("ReadWriteOnce"),
+    ],
+    "ET9006: a claim of one node, and one Pod": [
+        *job(AT_DATA, FILES, replicas=1),
+        claim("ReadWriteOnce"),
+    ],
+    "ET9010: memory of the whole Pod": job(
+        {**limits(gpu=1), **ROOMY}, {**SHARED, "resources": {"requests": MEMORY}}
     ),
-    "checkpoints on the node that is named": ("ET9004", on_host("/mnt", HERE), Settings()),
-    "checkpoints that are only read": ("ET9004", on_host("/mnt", {}, readOnly=True), Settings()),
-    "an option for checkpoints that are only read": (
-        "ET9003",
-        job(
-            {
-                "command": ["python", "train.py", "--checkpoint=/base/ckpt.pt"],
-                "volumeMounts": [{"name": "files", "mountPath": "/base", "readOnly": True}],
-            },
-            {"volumes": [{"name": "files", "emptyDir": {}}]},
-        ),
-        Settings(),
+    "ET9011: processes of MPI that share a GPU": mpi(
+        {}, limits(gpu=1, memory="8Gi"), ["mpirun", "./train"], slotsPerWorker=2
     ),
-    "workers that come and go on spot nodes": ("ET9032", training_job(SPOT), Settings()),
-    "the backoffLimit that the API server fills in": (
-        "ET9030",
-        training_job({}, backoffLimit=6, restartPolicy="Never"),
-        Settings(),
+    "ET9012: GPUs by a claim of devices": job(
+        {"args": ["--backend", "nccl"], "resources": {"claims": [{"name": "gpus"}]}}, OF_A_CLAIM
     ),
-    "restarts of all replicas together": (
-        "ET9030",
-        job(
-            role={"restartPolicy": "Never"},
-            metadata={"annotations": {"etcompile.dev/restart-together": "true"}},
-            runPolicy={"backoffLimit": 3},
-        ),
-        Settings(),
+    "ET9021: replicas that are spread over nodes": mpi({**HOST, **SPREAD}),
+    "ET9022: an interface that Multus brings": annotated(
+        {"k8s.v1.cni.cncf.io/networks": "rdma"}, env(NCCL_SOCKET_IFNAME="net1")
     ),
-    "a Job that makes another Pod of its launcher": (
-        "ET9030",
-        [
-            {
-                **mpi({})[0],
-                "spec": {**mpi({})[0]["spec"], "runPolicy": {"backoffLimit": 3}},
-            }
-        ],
-        Settings(),
+    "ET9022: an interface that a variable names": job(env(NCCL_SOCKET_IFNAME="$(INTERFACE)")),
+    "ET9030: the backoffLimit that the API server fills in": training_job(
+        {}, backoffLimit=6, restartPolicy="Never"
     ),
-    "an interface that Multus brings": (
-        "ET9022",
-        annotated({"k8s.v1.cni.cncf.io/networks": "rdma"}, env(NCCL_SOCKET_IFNAME="net1")),
-        Settings(),
+    "ET9030: restarts of all replicas together": job(
+        role={"restartPolicy": "Never"}, metadata=TOGETHER, runPolicy={"backoffLimit": 3}
     ),
-    "an interface that a variable names": (
-        "ET9022",
-        job(env(NCCL_SOCKET_IFNAME="$(INTERFACE)")),
-        Settings(),
-    ),
-    "GPUs by a claim of devices": (
-        "ET9012",
-        job(
-            {"args": ["--backend", "nccl"], "resources": {"claims": [{"name": "gpus"}]}},
-            {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gpus"}]},
-        ),
-        Settings(),
-    ),
-    "memory of the whole Pod": (
-        "ET9010",
-        job({**limits(gpu=1), **ROOMY}, {**SHARED, "resources": {"requests": MEMORY}}),
-        Settings(),
-    ),
-    "replicas that are spread over nodes": ("ET9021", mpi({**HOST, **SPREAD}), Settings()),
-    "a queue that the policy names": (
-        "ET9040",
-        job(limits(cpu="1", memory="1Gi"), runPolicy={"schedulingPolicy": {"queue": "research"}}),
-        Settings(gang="kueue", run="lr2"),
-    ),
-    "processes of MPI that share a GPU": (
-        "ET9011",
-        [
-            {
-                **(SLOTS_BASE := launching(["mpirun", "./train"], {}, limits(gpu=1, memory="8Gi")))[
-                    0
-                ],
-                "spec": {**SLOTS_BASE[0]["spec"], "slotsPerWorker": 2},
-            }
-        ],
-        Settings(),
-    ),
+    "ET9030: a Job that makes another Pod of its launcher": mpi({}, runPolicy={"backoffLimit": 3}),
+    "ET9032: workers that come and go on spot nodes": training_job(SPOT),
 }
-"""Inputs in which a rule, which is named, finds nothing: why, in words."""
+"""Inputs in which a rule finds nothing: which one, and why, in words."""
 
 
 def text(documents: list[Value]) -> str:
