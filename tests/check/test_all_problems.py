@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+import specs
 from etcompile import compile as compiled
 from etcompile.compiler.choices import Options
 from etcompile.diagnostics import Severity
@@ -228,15 +229,8 @@ def test_container_without_a_name_is_one_problem() -> None:
 def test_each_type_of_an_elastic_job_reports_its_containers() -> None:
     containers = [{"name": name, "image": "x:1", "command": ["train"]} for name in ("a", "b")]
     spec = {"replicas": 1, "template": {"spec": {"containers": containers}}}
-    job = {
-        "apiVersion": "elastic.iml.github.io/v1alpha1",
-        "kind": "ElasticJob",
-        "metadata": {"name": "bert"},
-        "spec": {
-            "distributionStrategy": "ParameterServerStrategy",
-            "replicaSpecs": {"ps": spec, "worker": copy.deepcopy(spec)},
-        },
-    }
+    types = {"ps": spec, "worker": copy.deepcopy(spec)}
+    job = specs.elastic_job(types, distributionStrategy="ParameterServerStrategy")
     assert [code for code, _ in reported_errors(job)] == ["ET2062", "ET2062"]
 
 
@@ -251,12 +245,7 @@ def test_malformed_metadata_of_an_object_hides_nothing_else_in_it(kind: str) -> 
 
 def test_a_fault_of_a_job_hides_none_of_its_intents() -> None:
     job = training_job()
-    intent = {
-        "apiVersion": "kai.alibabacloud.com/v1alpha1",
-        "kind": "ScaleOut",
-        "metadata": {"name": "more", "namespace": "nlp"},
-        "spec": {"selector": {"name": "bert"}, "toAdd": {"count": 1}},
-    }
+    intent = specs.scale_out("more", 1, job="bert", namespace="nlp")
     assert reported_errors(job, intent) == []
     known = faults("TrainingJob")
     del known["name"], known["bounds"]  # what an intent makes of too many is another number
@@ -289,13 +278,7 @@ def test_a_fault_of_a_job_hides_none_of_another_job() -> None:
 
 def test_overlay_faults_are_reported_before_job_faults() -> None:
     job = training_job()
-    overlay: dict[str, Any] = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "Overlay",
-        "settings": {},
-        "images": [],
-        "patches": [],
-    }
+    overlay = specs.overlay(settings={}, images=[], patches=[])
     assert reported_errors(job, overlay=overlay) == []
     alone = {
         name: reported_errors(job, overlay=with_fault(overlay, f)) for name, f in OVERLAYS.items()
@@ -329,18 +312,10 @@ def test_a_misspelt_list_of_containers_is_read_once_it_is_spelt_well() -> None:
 
 def test_too_large_pod_lists_in_variables_are_refused_before_they_are_written():
     """A few bytes of input would be many gigabytes of output."""
-    container = {"name": "tensorflow", "image": "x:1", "command": ["train"]}
-    role = {"replicas": 32767, "template": {"spec": {"containers": [container]}}}
-    job = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": "many", "namespace": "ml"},
-        "spec": {"tfReplicaSpecs": {"Worker": role}},
-    }
+    job = specs.kubeflow_job("TFJob", {"Worker": 32767})
     diagnostics = [one for one in compiled([job]).diagnostics if one.code == "ET2131"]
     assert "GiB of output" in diagnostics[0].message
-    role["replicas"] = 500
-    assert compiled([job]).ok
+    assert compiled([specs.kubeflow_job("TFJob", {"Worker": 500})]).ok
 
 
 def test_a_file_that_is_not_yaml_is_refused_and_the_others_are_checked(tmp_path):
@@ -359,12 +334,7 @@ def test_a_file_that_is_not_yaml_is_refused_and_the_others_are_checked(tmp_path)
 
 @pytest.mark.parametrize("written", ["y", "on", "true"])
 def test_nothing_is_said_of_what_a_boolean_was_meant_to_be(written: str) -> None:
-    text = f"""
-apiVersion: kai.alibabacloud.com/v1alpha1
-kind: ScaleIn
-metadata: {{name: less}}
-spec: {{selector: {{name: {written}}}, toDelete: {{count: 1}}}}
-"""
+    text = yaml.safe_dump(specs.scale_in("less", 1)).replace("name: mnist", f"name: {written}")
     diagnostics = compiled("-", stdin=io.BytesIO(text.encode())).diagnostics
     assert [one.code for one in diagnostics] == ["ET2006"]
 
@@ -395,16 +365,9 @@ def test_what_is_wrong_with_a_large_job_is_what_is_wrong_with_a_small_one() -> N
 
 
 def test_a_host_list_that_is_too_long_hides_no_other_problem() -> None:
-    worker = {"replicas": 12_000, "template": template("main")}
-    container = worker["template"]["spec"]["containers"][0]
-    launcher = {"template": copy.deepcopy(template("main"))}
-    container["env"].append({"name": "HF_TOKEN", "value": "hf_abcdefghijklmnopqrstuvwxyzABCDEF12"})
-    job = {
-        "apiVersion": "kai.alibabacloud.com/v1alpha1",
-        "kind": "TrainingJob",
-        "metadata": {"name": "b" * 40, "namespace": "ml"},
-        "spec": {"etReplicaSpecs": {"launcher": launcher, "worker": worker}},
-    }
+    job = specs.training_job("b" * 40, replicas=12_000)
+    token = {"name": "HF_TOKEN", "value": "hf_abcdefghijklmnopqrstuvwxyzABCDEF12"}
+    specs.worker(job)["template"]["spec"]["containers"][0]["env"] = [token]
     codes = [one.code for one in compiled([job]).diagnostics]
     assert codes.count("ET4008") == codes.count("ET2095") == 1
     assert "ET2136" in codes

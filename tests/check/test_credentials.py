@@ -11,6 +11,7 @@ import etcompile
 from etcompile.check.plain_credentials import check_credentials
 from etcompile.cli import check
 from etcompile.load import load, parse
+from specs import kubeflow_job, patch, replicas
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FORMS = ("text", "json", "sarif", "github")
@@ -71,20 +72,7 @@ NO_CREDENTIAL = {
 
 def pod(env: dict[str, str], **fields: object) -> dict[str, object]:
     listed = [{"name": name, "value": value} for name, value in env.items()]
-    container = {"name": "pytorch", "image": "x:1", "command": ["python"], "env": listed, **fields}
-    template = {"spec": {"containers": [container]}}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": "bert"},
-        "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": template}}},
-    }
-
-
-def overlay(variable: dict[str, str]) -> dict[str, object]:
-    patch = {"spec": {"containers": [{"name": "main", "env": [variable]}]}}
-    entry = {"target": {"kind": "Pod"}, "patch": patch}
-    return {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "patches": [entry]}
+    return kubeflow_job("PyTorchJob", {"Master": replicas("PyTorchJob", 1, env=listed, **fields)})
 
 
 def messages(value: object) -> list[str]:
@@ -101,7 +89,7 @@ def test_a_credential_is_known_by_its_form_wherever_it_stands(value):
         pod({}, command=["sh", "-c", f"login {value} && python train.py"]),
         {**pod({}), "metadata": {"name": "bert", "annotations": {"note": value}}},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": value}},
-        overlay({"name": "A", "value": value}),
+        patch({"spec": {"containers": [{"name": "main", "env": [{"name": "A", "value": value}]}]}}),
     ):  # fmt: skip
         (message,) = messages(document)
         assert value not in message

@@ -1,4 +1,4 @@
-"""Which numbers of a launcher's command line are its own, as users write these in real files."""
+"""Which numbers of a launcher's command line are its own, and which do not fit its workers."""
 
 from typing import Any
 
@@ -7,26 +7,33 @@ import pytest
 from etcompile.launch import launchers as commands
 from etcompile.launch.launchers import launches
 from etcompile.launch.shell import commands as simple_commands
-from specs import errors, launcher, training_job, warnings, worker
+from specs import HOROVOD, errors, launcher, mpi_job, training_job, warnings, worker
 
 BASH = ["/bin/bash", "-c"]
 SH = ["sh", "-c"]
 
 
-def job(command: list[str], env: list[dict[str, str]] | None = None) -> dict[str, Any]:
+def job(command: list[str], replicas: int = 2, **bounds: int) -> dict[str, Any]:
     """A TrainingJob of two workers with a slot each."""
-    document = training_job(replicas=2)
-    main = launcher(document)["template"]["spec"]["containers"][0]
-    main["command"] = command
-    if env:
-        main["env"] = env
+    document = training_job(replicas=replicas)
+    worker(document).update(bounds)
+    launcher(document)["template"]["spec"]["containers"][0]["command"] = command
     return document
 
 
 @pytest.mark.parametrize(
     "command",
     [
+        # What fits.
+        HOROVOD,
+        [*SH, "cd /app && exec horovodrun -np 2 --min-np 1 --max-np 9 python t.py # -np 99"],
+        ["/usr/bin/env", "horovodrun", "--num-proc=2", "python", "train.py"],
+        ["mpirun", "-np", "2", "hostname"],
+        ["mpirun"],
+        [*SH, "exec horovodrun"],
+        ["deepspeed", "--num_nodes", "2", "train.py"],
         # The program's own options.
+        ["python", "-np", "99"],
         ["mpirun", "-np", "2", "./train", "-n", "64"],
         ["mpirun", "--allow-run-as-root", "-np", "2", "python", "t.py", "-np", "64"],
         ["mpirun", "-x", "PATH", "-x", "NCCL_DEBUG=INFO", "gmx_mpi", "mdrun", "-n", "400"],
@@ -60,6 +67,7 @@ def job(command: list[str], env: list[dict[str, str]] | None = None) -> dict[str
         ["mpiexec.hydra", "-n", "8", "./train"],
         # Numbers that only the shell knows.
         [*BASH, "mpirun -np $NP ./train"],
+        ["bash", "-ec", "horovodrun -np $NP python train.py"],
         [*BASH, 'mpirun -np "${WORKERS:-8}" ./train'],
         [*BASH, "mpirun -np $((8 * 4)) ./train"],
         [*BASH, "mpirun -np `wc -l < /etc/mpi/hostfile` ./train"],
@@ -82,6 +90,7 @@ def job(command: list[str], env: list[dict[str, str]] | None = None) -> dict[str
         # What cannot be split into words.
         [*BASH, "mpirun -np 64 'unbalanced"],
         [*BASH, "mpirun -np 64 $(unbalanced"],
+        [*SH, "horovodrun -np 'unbalanced"],
         # Numbers that no program takes.
         ["mpirun", "-np", "9" * 4301, "./train"],
         ["mpirun", "-np", "٣", "./train"],
@@ -89,7 +98,7 @@ def job(command: list[str], env: list[dict[str, str]] | None = None) -> dict[str
         ["ssh", "host", "mpirun", "-np", "64"],
     ],
 )
-def test_numbers_that_are_not_the_launchers_or_not_certain_are_left_alone(
+def test_numbers_that_fit_or_are_not_certain_are_left_alone(
     command: list[str],
 ) -> None:
     assert warnings(job(command)) == []
@@ -127,23 +136,18 @@ def test_process_count_of_the_launcher_is_compared_with_the_slots(command: list[
 
 
 def test_container_variable_may_allow_more_processes_than_slots() -> None:
+    document = job(["mpirun", "-np", "8", "./train"])
     env = [{"name": "OMPI_MCA_rmaps_base_oversubscribe", "value": "1"}]
-    assert warnings(job(["mpirun", "-np", "8", "./train"], env)) == []
+    launcher(document)["template"]["spec"]["containers"][0]["env"] = env
+    assert warnings(document) == []
 
 
 @pytest.mark.parametrize("implementation", ["Intel", "MPICH"])
 def test_an_mpi_that_ignores_slots_is_not_held_to_them(implementation: str) -> None:
-    main = {"name": "mpi", "image": "example.com/mpi:1", "command": ["mpirun", "-n", "64", "x"]}
-    role = {"replicas": 1, "template": {"spec": {"containers": [main]}}}
-    document: dict[str, Any] = {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": "pi"},
-        "spec": {
-            "mpiImplementation": implementation,
-            "mpiReplicaSpecs": {"Launcher": role, "Worker": role},
-        },
-    }
+    document = mpi_job("v2beta1")
+    document["spec"]["mpiImplementation"] = implementation
+    template = document["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
+    template["spec"]["containers"][0]["command"] = ["mpirun", "-n", "64", "x"]
     assert "ET2030" not in warnings(document)
     document["spec"]["mpiImplementation"] = "OpenMPI"
     assert "ET2030" in warnings(document)
@@ -222,3 +226,49 @@ def test_more_slots_than_a_hostfile_can_tell_are_refused(limit: str, code: str) 
     limits = {"limits": {"nvidia.com/gpu": limit}}
     worker(document)["template"]["spec"]["containers"][0]["resources"] = limits
     assert code in errors(document)
+
+
+@pytest.mark.parametrize(
+    ("command", "bounds"),
+    [
+        (["horovodrun", "-np", "3", "python"], {}),
+        (["sh", "-c", "horovodrun -np 3 python"], {}),
+        (["horovodrun", "--num-proc=3", "python"], {}),
+        (["mpirun", "-np", "3", "hostname"], {}),
+        (["horovodrun", "-np", "1", "--min-np", "2", "python"], {}),
+        (["horovodrun", "-np", "2", "--max-np", "1", "python"], {}),
+        (["horovodrun", "-np", "2", "--max-np", "9", "python"], {"maxReplicas": 4}),
+        (["horovodrun", "-np", "4", "--min-np", "4"], {"replicas": 4, "minReplicas": 2}),
+    ],
+)
+def test_a_number_that_does_not_fit_is_a_warning(command: list[str], bounds: Any) -> None:
+    assert warnings(job(command, **bounds)) == ["ET2030"]
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("--hostfile /etc/edl/hostfile", ["ET2030"]),
+        ("-machinefile /etc/mpi/hostfile", ["ET2030"]),
+        ("--hostfile /job/hostfile", []),
+        ("-f /etc/edl/hostfile -ppn 1", []),  # MPICH reads that format
+    ],
+)
+def test_open_mpi_cannot_read_horovods_list_of_hosts(option: str, expected: list[str]) -> None:
+    assert warnings(job(["mpirun", *option.split(), "-np", "2", "hostname"])) == expected
+    assert warnings(job(["horovodrun", "-np", "2", "-hostfile", "/etc/edl/hostfile", "t"])) == []
+
+
+def test_slots_multiply() -> None:
+    document = job(["horovodrun", "-np", "8", "python"])
+    worker(document)["template"]["spec"]["containers"][0]["resources"] = {
+        "limits": {"nvidia.com/gpu": 4}
+    }
+    assert warnings(document) == []
+
+
+def test_one_worker_needs_its_network_interfaces_named() -> None:
+    alone = ["horovodrun", "-np", "1", "python"]
+    assert warnings(job(alone, replicas=1)) == ["ET2031"]
+    named = ["horovodrun", "-np", "1", "--network-interfaces", "eth0", "python"]
+    assert warnings(job(named, replicas=1)) == []
