@@ -15,6 +15,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
 from etcompile.diagnostics import Diagnostic, Severity
+from etcompile.diagnostics.message_text import painted
 from etcompile.diagnostics.redaction import shown, shown_value
 from etcompile.exitcodes import INTERRUPTED
 from etcompile.naming import natural
@@ -311,8 +312,7 @@ class Lines:
             self._write(self._painted(f"  {before}{_words(group, after)}", ""))
 
     def _painted(self, words: str, style: str) -> str:
-        words = shown(words, keep="\n\t")
-        return f"\x1b[{style}m{words}\x1b[0m" if self._color and style else words
+        return painted(shown(words, keep="\n\t"), style, color=self._color)
 
     def _write(self, line: str) -> None:
         with self._lock, contextlib.suppress(OSError):

@@ -16,6 +16,11 @@ def printable(words: str, *, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else "\ufffd" for c in words)
 
 
+def painted(words: str, style: str, *, color: bool) -> str:
+    """Return words in a style of a terminal: `1;31`; as they are without a style or color."""
+    return f"\x1b[{style}m{words}\x1b[0m" if color and style else words
+
+
 def well_formed(words: str) -> str:
     """Replace lone surrogates, which UTF-8 cannot encode."""
     return words.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

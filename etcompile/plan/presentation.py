@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from etcompile import pages
-from etcompile.diagnostics.message_text import excerpts, printable
+from etcompile.diagnostics.message_text import excerpts, painted, printable
 from etcompile.diagnostics.redaction import redacted
 from etcompile.plan.groups import (
     STYLES,
@@ -49,37 +49,37 @@ def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
     for group in groups:
         if group.first.job != job:
             job = group.first.job
-            yield _painted(f"job {job}" if job else "other objects", "1", color=color)
+            yield painted(f"job {job}" if job else "other objects", "1", color=color)
         yield from _group(group, width, yaml, color=color)
     if groups:
         yield ""
     for group in shown(plan, idle=True):
         if group.first.action == "unmanaged":
             reason = ", ".join(group.first.reasons)
-            yield _painted(f"left alone: {group.title} ({reason})", "2", color=color)
+            yield painted(f"left alone: {group.title} ({reason})", "2", color=color)
     # Separate from all else: nobody should have to look for what is deleted.
     if destroys := destroyed(plan):
-        yield _painted(f"{toll(plan)}:", "1;31", color=color)
+        yield painted(f"{toll(plan)}:", "1;31", color=color)
         for group in destroys:
             mark = STYLES[group.first.action].mark
-            yield _painted(f"  {mark:>3} {printable(group.title)}", "31", color=color)
+            yield painted(f"  {mark:>3} {printable(group.title)}", "31", color=color)
             if reason := ", ".join(group.first.reasons):
-                yield _painted(f"      {printable(reason)}", "2", color=color)
+                yield painted(f"      {printable(reason)}", "2", color=color)
         yield ""
-    yield _painted(f"{side(plan)}: {summary(plan)}", "1", color=color)
+    yield painted(f"{side(plan)}: {summary(plan)}", "1", color=color)
 
 
 def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str]:
     step = group.first
     style = STYLES[step.action]
-    mark = _painted(f"{style.mark:>3} {step.action:<8}", style.color, color=color)
+    mark = painted(f"{style.mark:>3} {step.action:<8}", style.color, color=color)
     yield f"{group.number:>{width + 2}} {mark} {printable(group.title)}"
     indent = " " * (width + 16)
     notes = [reason for reason in group.first.reasons if reason not in (MISSING, RUN_AGAIN)]
     if step.action == "create" and step.manifest:
         notes = [words for words in (gist(step.manifest), *notes) if words]
     for note in notes:
-        yield _painted(f"{indent}{printable(note)}", "2", color=color)
+        yield painted(f"{indent}{printable(note)}", "2", color=color)
     changed = (
         line
         for change in step.changes
@@ -91,7 +91,7 @@ def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str
             words = f"{words[:_WIDEST]}… ({len(words) - _WIDEST} more characters)"
         if line.sign != "#":
             words = f"  {'…' if line.sign == '@' else line.sign} {words}"
-        yield _painted(f"{indent}{words}", _LINE_COLOURS[line.sign], color=color)
+        yield painted(f"{indent}{words}", _LINE_COLOURS[line.sign], color=color)
 
 
 def _short(changed: list[Line]) -> list[Line]:
@@ -110,10 +110,6 @@ def _short(changed: list[Line]) -> list[Line]:
     if [line.sign for line in changed] == ["#", "-", "+"] and sum(map(len, texts)) < _SHORT:
         return [Line("#", f"{texts[0]}: {texts[1]} → {texts[2]}")]
     return changed
-
-
-def _painted(words: str, style: str, *, color: bool) -> str:
-    return f"\x1b[{style}m{words}\x1b[0m" if color and style else words
 
 
 # Markdown -----------------------------------------------------------------------------------------

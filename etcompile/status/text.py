@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.causes.goodput import Goodput
+from etcompile.diagnostics.message_text import painted
 from etcompile.diagnostics.redaction import shown
 from etcompile.naming import some
 from etcompile.status.values import (
@@ -58,8 +59,7 @@ def jobs_text(jobs: Sequence[JobStatus], now: datetime, *, color: bool = False) 
 
 
 def _painted(line: str, phase: Phase, *, color: bool) -> str:
-    painted = f"\x1b[{_COLORS.get(phase, _YELLOW)}m{phase}\x1b[0m"
-    return line.replace(phase, painted, 1) if color else line
+    return line.replace(phase, painted(phase, _COLORS.get(phase, _YELLOW), color=color), 1)
 
 
 def reason_lines(not_ready: Iterable[Replica]) -> Iterator[str]:

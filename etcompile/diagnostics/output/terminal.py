@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from etcompile.diagnostics.catalogue import Severity
 from etcompile.diagnostics.diagnostic import Diagnostic
-from etcompile.diagnostics.message_text import printable
+from etcompile.diagnostics.message_text import painted, printable
 from etcompile.diagnostics.output import Audience
 
 _STYLE = {Severity.ERROR: "1;31", Severity.WARNING: "1;33"}
@@ -26,7 +26,7 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
         return ""
 
     def paint(style: str, words: str) -> str:
-        return f"\x1b[{style}m{words}\x1b[0m" if audience.color else words
+        return painted(words, style, color=audience.color)
 
     blocks = []
     for diagnostic in diagnostics:
