@@ -21,9 +21,6 @@ def etcompile(
     """What a command comes to.
 
     Args:
-        words: The words after `etcompile`.
-        cwd: The directory to be in.
-        stdin: The standard input.
         code: The exit code that it must end with; None for any.
     """
     arguments = [str(word) for word in words]
@@ -44,7 +41,6 @@ def at_a_shell(*words: object, **how: Any) -> "subprocess.CompletedProcess[str]"
 
 
 def git(folder: Path, *words: object, **how: Any) -> str:
-    """Runs git in a folder, as somebody, and returns what it prints."""
     command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", *map(str, words)]
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, **how)
     return done.stdout.decode()

@@ -148,7 +148,6 @@ _LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Counts the tests that are left out."""
     if not items:
         return  # --last-failed tells of none, too
     config = items[0].config

@@ -137,18 +137,15 @@ class FaultProxy:
         return len(streams)
 
     def heal(self) -> None:
-        """Lets all requests pass from now on."""
         with self._lock:
             self._faults.clear()
 
     def count(self, method: str, path: str = "") -> int:
-        """How many such requests came."""
         return sum(
             seen.method == method and re.search(path, seen.path) is not None for seen in self.seen
         )
 
     def _serve(self, client: ssl.SSLSocket) -> None:
-        """The requests of one connection."""
         with client.makefile("rb") as reader:
             self._serve_from(client, reader)
 
@@ -194,7 +191,6 @@ class FaultProxy:
         return None
 
     def _next(self, method: str, path: str, authorization: str) -> Fault | None:
-        """The fault that this request meets."""
         with self._lock:
             chosen = None
             for fault in self._faults:

@@ -31,8 +31,6 @@ def built(
 
     Args:
         module: The folder of the module; the cache is named like it.
-        name: What to call the program.
-        package: What to build.
         tell: Is told, once, that a build begins.
         prepare: Writes what `go.mod` replaces by a local folder; a module with a `go.sum` has none.
 

@@ -45,12 +45,10 @@ class Means(NamedTuple):
     output: Path
 
     def mode(self, name: str) -> str:
-        """A mode of `MODES` as the setting takes it."""
         return MODES[name].format(**self._asdict())
 
 
 def create_means(folder: Path) -> Means:
-    """All of it, in a folder."""
     pattern = folder / "class.yaml"
     pattern.write_text(_PATTERN)
     recipient = str(pyrage.x25519.Identity.generate().to_public())

@@ -9,7 +9,6 @@ from typing import Any
 
 
 def expanded(text: str, known: Mapping[str, str]) -> str:
-    """A value with its references replaced."""
     result, at = "", 0
     while at < len(text):
         if text[at] != "$" or at + 1 == len(text):
@@ -34,7 +33,6 @@ def environment(
     """The environment that a list of variables makes.
 
     Args:
-        entries: The list.
         before: What `envFrom` brought.
     """
     known = dict(before or {})

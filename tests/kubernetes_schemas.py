@@ -15,12 +15,7 @@ import jsonschema_rs
 
 
 def faults(value: Mapping[str, Any], version: str) -> list[str]:
-    """What the strict schema of a version of Kubernetes has against an object, each with its place.
-
-    Args:
-        value: The object.
-        version: The version, as `1.37`.
-    """
+    """What the strict schema of a version, such as 1.37, has against an object, with the places."""
     validator = _validator(value["apiVersion"], value["kind"], version)
     if validator.is_valid(dict(value)):
         return []
@@ -31,7 +26,6 @@ def faults(value: Mapping[str, Any], version: str) -> list[str]:
 
 
 def is_valid(value: Mapping[str, Any], version: str) -> bool:
-    """Whether that schema takes an object."""
     return _validator(value["apiVersion"], value["kind"], version).is_valid(dict(value))
 
 

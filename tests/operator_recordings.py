@@ -42,16 +42,13 @@ class Recording(Struct, frozen=True, eq=False):
     init_image: str | None = None
 
     def input(self) -> list[Any]:
-        """The documents, to be changed."""
         return copy.deepcopy(self.documents)
 
     def file(self, folder: Path) -> Path:
-        """A file with the documents."""
         return written(self.documents, folder / "input.yaml")
 
 
 def written(documents: Sequence[Any], file: Path) -> Path:
-    """A file with some documents."""
     file.write_text("".join(f"---\n{json.dumps(one, indent=1)}\n" for one in documents), "utf-8")
     return file
 
@@ -64,12 +61,10 @@ def trainer_runtimes() -> list[Any]:
 
 @functools.cache
 def recordings(operator: str) -> tuple[Recording, ...]:
-    """All recordings of an operator, by name."""
     return tuple(unpacked(path) for path in sorted((FOLDER / operator).glob("*.json")))
 
 
 def unpacked(file: Path) -> Recording:
-    """The recording that a file has."""
     value = msgspec.json.decode(file.read_bytes())
     bodies: list[Any] = []
     for holder in _holders(value):

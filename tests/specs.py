@@ -207,7 +207,6 @@ def _intent(
 
 
 def overlay(**fields: Any) -> dict[str, Any]:
-    """An overlay with these fields."""
     return {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", **fields}
 
 
@@ -243,7 +242,6 @@ def compiled(*documents: Mapping[str, Any], **options: Any) -> Compilation:
 
 
 def errors(*documents: Mapping[str, Any], **options: Any) -> list[str]:
-    """The codes of the errors of documents, in order."""
     return _codes(etcompile.compile(list(documents), Options(**options)), Severity.ERROR)
 
 
@@ -257,7 +255,6 @@ def _codes(compilation: Compilation, severity: Severity) -> list[str]:
 
 
 def by_name(compilation: Compilation) -> dict[tuple[str, str], Any]:
-    """The objects by kind and name."""
     return {(o["kind"], o["metadata"]["name"]): o for o in compilation.objects}
 
 

@@ -16,31 +16,19 @@ from msgspec import Struct
 
 
 class Block(Struct, frozen=True):
-    """A shell block.
-
-    Args:
-        heading: The heading it stands under.
-        text: Its commands.
-        fails: Whether its last command is to fail.
-    """
+    """A shell block, under a heading."""
 
     heading: str
     text: str
-    fails: bool = False
+    fails: bool = False  # whether its last command is to fail
 
 
 class Walked(Struct, frozen=True):
-    """What came of a block.
-
-    Args:
-        block: The block.
-        output: What it wrote.
-        failed: The commands that failed.
-    """
+    """What came of a block."""
 
     block: Block
     output: str
-    failed: tuple[str, ...]
+    failed: tuple[str, ...]  # its commands that failed
 
     def check(self) -> str:
         """Its output, if it went as the page says.
@@ -54,7 +42,6 @@ class Walked(Struct, frozen=True):
 
 
 def blocks(page: str) -> list[Block]:
-    """The shell blocks of a page in Markdown, in order."""
     block_list = []
     heading = ""
     pattern = r"^#+ ([^\n]*)$|^```sh( fails)?\n(.*?)^```$"
@@ -101,12 +88,7 @@ class Shell:
         self._tell("set -o pipefail; set -E")
 
     def run(self, block: Block, seconds: float = 120.0) -> Walked:
-        """Runs a block.
-
-        Args:
-            block: The block.
-            seconds: How long it may take; then the shell is ended.
-        """
+        """Runs a block; after so many seconds, the shell is ended."""
         self._count += 1
         script, output, failed = (
             self._home / f"{self._count}.{end}" for end in ("sh", "out", "failed")
@@ -129,7 +111,6 @@ class Shell:
         )
 
     def close(self) -> None:
-        """Ends the shell, and what it has left in the background."""
         if self._bash.poll() is None:
             self._tell("kill $(jobs -p) 2>/dev/null; exit")
         self._bash.communicate(timeout=120)

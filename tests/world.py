@@ -88,7 +88,6 @@ def of_replicas(record: RunRecord | None, what: str) -> dict[str, str]:
 
 
 def stamped(at: float, text: str) -> str:
-    """A line of a log after its time."""
     return f"{datetime.fromtimestamp(at, UTC).isoformat()} {text}"
 
 
@@ -96,7 +95,6 @@ class World:
     """A cluster with one job.
 
     Args:
-        documents: The job, and its intents.
         git: A tool syncs Git: it creates what is declared and missing, when `sync` is called.
         timeouts: How long the watcher waits.
         start: Create the job's Pods and let them get Ready.
@@ -158,7 +156,6 @@ class World:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What is written down of what failed."""
         log = read_log(self.status or {})
         return log.failures if log is not None else ()
 
@@ -206,15 +203,12 @@ class World:
         )
 
     def of(self, kind: type[Any]) -> list[Any]:
-        """The actions of a type, in order."""
         return [one for one in self.done if isinstance(one, kind)]
 
     def reads(self, purpose: str) -> list[ReadLog]:
-        """The requests for logs of a purpose, in order."""
         return [one for one in self.of(ReadLog) if one.purpose == purpose]
 
     def patched(self, what: str) -> list[Any]:
-        """The actions that patched Pods in this way, in order."""
         return [one for one in self.of(PatchPod) if one.what == what]
 
     def emitted(self, reason: str) -> list[EmitEvent]:

@@ -42,7 +42,6 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
 
 
 def copied(folder: Path) -> Path:
-    """A folder with the page of figures, into which a benchmark writes."""
     folder.mkdir(exist_ok=True)
     shutil.copy(FOLDER.parent / "docs" / "benchmarks.md", folder)
     return folder

@@ -50,12 +50,10 @@ class Agreement:
 
     @property
     def known(self) -> int:
-        """The cases with an answer."""
         return self.counts.total() - len(self.unknown)
 
     @property
     def fitting(self) -> int:
-        """The cases whose job fits in truth."""
         return sum(count for name, count in self.counts.items() if name.endswith(", fits"))
 
     def lines(self) -> Iterable[str]:

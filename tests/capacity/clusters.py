@@ -17,7 +17,6 @@ def node(name, *, cpu="8", memory="32Gi", gpus=0, labels=(), taints=(), pods="11
 
 
 def pod(name, *, cpu="1", memory="1Gi", gpus=0, namespace="ml", labels=(), **spec):
-    """A Pod with one container."""
     devices = {GPU: str(gpus)} if gpus else {}
     resources = {"requests": {"cpu": cpu, "memory": memory, **devices}, "limits": devices}
     container = {"name": "main", "image": "train", "resources": resources}
@@ -36,7 +35,6 @@ def workers(count, name="worker", **fields):
 
 
 def running(node_name, **fields):
-    """A Pod of somebody else that runs."""
     name = fields.pop("name", "other")
     declared = pod(name, namespace="other", nodeName=node_name, **fields)
     return {**declared, "status": {"phase": "Running"}}

@@ -41,8 +41,6 @@ def case(seed: int, settings: Settings | None = None) -> Case:
 
 
 class Jobs:
-    """Draws a job for a cluster."""
-
     def __init__(self, chance: random.Random, case: Case) -> None:
         self.chance, self.case = chance, case
 
@@ -274,7 +272,6 @@ class Jobs:
         return constraints
 
     def _policy(self) -> None:
-        """A rule of the namespace."""
         chance, namespace = self.chance, self.case.namespace
         self.case.others = [
             pod for pod in self.case.others if pod["metadata"]["namespace"] != namespace
@@ -305,7 +302,6 @@ class Jobs:
 
 
 def roles(document: Object) -> Iterator[tuple[str, Object]]:
-    """The replica types of a job by name."""
     spec = document["spec"]
     for key in spec:
         if key.lower().endswith("replicaspecs"):

@@ -60,7 +60,6 @@ RUNTIME_CLASSES = tuple(
 for _class in RUNTIME_CLASSES:
     for _toleration in _class.get("scheduling", {}).get("tolerations", ()):
         _toleration["operator"] = "Exists"
-PRIORITIES = {"urgent": 1000, "batch": -10, "": 0}
 
 
 @dataclass
@@ -120,7 +119,6 @@ class Case:
 
 
 def pods_of(job: Object) -> list[Object]:
-    """The Pods that the Job controller creates."""
     template = copy.deepcopy(job["spec"]["template"])
     metadata = {**template.get("metadata", {}), "namespace": job["metadata"]["namespace"]}
     return [
@@ -298,7 +296,6 @@ def number_of(text: str) -> int:
 
 
 def amount(name: str, text: str) -> int:
-    """A quantity of a resource."""
     if name == "cpu" or text.endswith(("Ki", "Mi", "Gi")):
         return number_of(text)
     return int(text)

@@ -18,8 +18,6 @@ def queued_case(seed: int) -> Case:
 
 
 class QueueDrawing:
-    """Draws the queue of a job, and those of others."""
-
     def __init__(self, chance: random.Random, case: Case) -> None:
         self.chance, self.case = chance, case
         self.sums = requested(case)

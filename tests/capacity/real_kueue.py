@@ -30,8 +30,6 @@ class Kueue(Queues):
 
 
 class QueueScheduling(Scheduling):
-    """A control plane with a scheduler and Kueue."""
-
     kinds = (
         *Scheduling.kinds,
         *((VERSION, kind) for kind in ("ClusterQueue", "LocalQueue", "ResourceFlavor", "Cohort")),

@@ -157,7 +157,6 @@ class Scheduling:
         return [Truth(items.get(case.namespace, {})) for case in cases]
 
     def _apply(self, case: Case, truth: Truth) -> None:
-        """Creates the objects of the job that matter to a scheduler, in their order."""
         try:
             for value in copy.deepcopy(case.applied):
                 if value["kind"] == "Pod":
@@ -254,13 +253,11 @@ def reason(pod: Object) -> str:
 
 
 def named(kind: str, name: str, namespace: str = "") -> Object:
-    """An object without a spec."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata}
 
 
 def path_of(value: Object) -> str:
-    """Where objects of this kind are created."""
     version, plural = value["apiVersion"], f"{value['kind'].lower()}s"
     plural = re.sub("sss$", "sses", re.sub("ys$", "ies", plural))
     namespace = value["metadata"].get("namespace")

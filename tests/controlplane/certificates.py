@@ -37,7 +37,6 @@ class Authority:
         self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
     def server(self, name: str) -> tuple[Path, Path]:
-        """Certificate and key of a server on loopback."""
         names = x509.SubjectAlternativeName(
             [
                 x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
@@ -82,7 +81,6 @@ class Authority:
 
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
-    """A private key as the file of a program."""
     path.touch(mode=0o600)
     path.write_bytes(
         key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())

@@ -128,8 +128,6 @@ class ControlPlane:
         """Lets a user (or `system:serviceaccount:NAMESPACE:NAME`) do something in a namespace.
 
         Args:
-            namespace: Where.
-            user: Who.
             rules: What, as in a Role; everything if empty. The well-known ClusterRoles `edit` and
                 `admin` are of no use here: the kube-controller-manager fills them.
         """
@@ -355,7 +353,6 @@ class ControlPlane:
 def kubeconfig(
     server: str, authority: Path, user: dict[str, Any], namespace: str, context: str
 ) -> dict[str, Any]:
-    """A kubeconfig with one context, as a value."""
     cluster = {"server": server, "certificate-authority": str(authority)}
     return {
         "apiVersion": "v1",

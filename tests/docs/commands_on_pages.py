@@ -34,18 +34,11 @@ _MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 
 class Command(Struct, frozen=True):
-    """A command of etcompile.
-
-    Args:
-        page: The page, from the top of the repository.
-        words: The words behind `etcompile`.
-        whole: Whether it stands in a block, so that nothing of it is left out.
-        line: As it is written.
-    """
+    """A command of etcompile, as a line of a page has it."""
 
     page: str
-    words: tuple[str, ...]
-    whole: bool
+    words: tuple[str, ...]  # behind `etcompile`
+    whole: bool  # whether it stands in a block, so that nothing of it is left out
     line: str
 
     def __str__(self) -> str:

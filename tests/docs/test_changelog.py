@@ -12,7 +12,6 @@ NEWEST = re.split(r"^## ", CHANGELOG, flags=re.MULTILINE)[1]
 
 
 def flags(group: click.Group) -> set[str]:
-    """The long flags of all commands that have one."""
     options: set[str] = {"--help", "--version", "--filename"}
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)

@@ -107,7 +107,6 @@ def is_exception(command: Command) -> bool:
 
 
 def problem(command: Command) -> str:
-    """What is wrong with a command; "" if nothing is."""
     if command.whole:
         try:
             _parsed(program, command.words)

@@ -13,7 +13,6 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 
 def fenced(start: str) -> str:
-    """The fenced block of the README that begins with a text."""
     [block] = [b for b in re.findall(r"```\w*\n(.*?)```", README, re.DOTALL) if b.startswith(start)]
     return str(block)
 

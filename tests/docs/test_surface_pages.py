@@ -21,7 +21,6 @@ def page(name: str) -> str:
 
 
 def blocks(name: str, language: str = "yaml") -> list[str]:
-    """The fenced blocks of a page."""
     return re.findall(rf"```{language}\n(.*?)```", page(name), re.DOTALL)
 
 

@@ -93,6 +93,5 @@ def named(node: ast.expr) -> str:
 
 
 def is_text(node: ast.expr) -> bool:
-    """Whether it is a text that stands in the code, or the name of one."""
     constant = isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != ""
     return constant or isinstance(node, ast.JoinedStr) or named(node).isupper()

@@ -70,7 +70,6 @@ def pod(compilation: Compilation, name: str) -> Any:
 
 
 def marks(value: Any, *domains: str) -> dict[str, str]:
-    """Labels and annotations of these domains."""
     metadata = value["metadata"]
     all_marks = {**metadata["labels"], **metadata["annotations"]}
     return {k: v for k, v in all_marks.items() if k.partition("/")[0] in domains}

@@ -113,7 +113,6 @@ def rendered(value: Any, gang: str, **settings: Any) -> list[dict[str, Any]]:
 
 
 def pods(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The Pods, and the Pod templates of Jobs."""
     return [
         value["spec"]["template"] if value["kind"] == "Job" else value
         for value in objects
@@ -275,7 +274,6 @@ def test_koordinators_group_keeps_what_the_job_says_of_it() -> None:
 
 
 def in_queue(objects: list[dict[str, Any]], gang: str) -> set[str]:
-    """The queues that a gang and its Pods are in."""
     if gang == "volcano":
         return {group(objects)["spec"]["queue"]}
     field, key = QUEUES[gang]

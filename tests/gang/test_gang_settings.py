@@ -24,7 +24,6 @@ def overlay(**settings: Any) -> dict[str, Any]:
 
 
 def schedulers(**options: Any) -> set[str | None]:
-    """The schedulers of the job's Pods."""
     compilation = etcompile.compile([JOB], Options(namespace="ml", **options))
     assert compilation.ok, compilation.diagnostics
     return {o["spec"].get("schedulerName") for o in compilation.objects if o["kind"] == "Pod"}

@@ -58,7 +58,6 @@ def _need(name: str) -> str:
 
 @pytest.fixture(scope="session")
 def gitops_cluster() -> Iterator[Cluster]:
-    """The cluster, as its administrator."""
     with connect(kubeconfig=_need("ETCOMPILE_E2E_KUBECONFIG"), timeout=30) as connected:
         yield connected
 
@@ -78,7 +77,6 @@ def gitops_kubectl() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def argocd(gitops_cluster, tmp_path_factory) -> ArgoCD:
-    """The cluster's Argo CD."""
     repository = _need("ETCOMPILE_E2E_ARGOCD_REPO")
     default = "https://kubernetes.default.svc"
     destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", default)
@@ -87,21 +85,18 @@ def argocd(gitops_cluster, tmp_path_factory) -> ArgoCD:
 
 @pytest.fixture(scope="session")
 def flux(gitops_cluster) -> Flux:
-    """The cluster's Flux."""
     push = _need("ETCOMPILE_E2E_FLUX_PUSH")
     return Flux(gitops_cluster, push, os.environ.get("ETCOMPILE_E2E_FLUX_SOURCE", "OCIRepository"))
 
 
 @pytest.fixture(scope="module", params=["argocd", "flux"])
 def tool(request: pytest.FixtureRequest) -> Tool:
-    """Argo CD, then Flux."""
     value: Tool = request.getfixturevalue(request.param)
     return value
 
 
 @pytest.fixture(scope="session")
 def changes(gitops_cluster) -> Changes:
-    """What changes in the cluster."""
     return Changes(gitops_cluster)
 
 

@@ -27,25 +27,15 @@ Object = dict[str, Any]
 
 
 class Change(Struct, frozen=True):
-    """A change.
+    """A change of an object."""
 
-    Args:
-        at: When it was seen, by the monotonic clock.
-        verb: `ADDED`, `MODIFIED`, `DELETED`.
-        kind: Of the object.
-        namespace: Of the object.
-        name: Of the object.
-        uid: Of the object.
-        manager: Who wrote; empty where no manager's fields are new: deletions, bindings.
-    """
-
-    at: float
-    verb: str
+    at: float  # by the monotonic clock
+    verb: str  # ADDED, MODIFIED, DELETED
     kind: str
     namespace: str
     name: str
     uid: str
-    manager: str
+    manager: str  # who wrote; empty where no manager's fields are new: deletions, bindings
 
     def __str__(self) -> str:
         return f"{self.verb} {self.kind} {self.name} by {self.manager or '?'}"
@@ -65,12 +55,10 @@ class Changes:
             thread.start()
 
     def of(self, namespace: str, since: float = 0.0) -> list[Change]:
-        """The changes in a namespace."""
         with self._lock:
             return [one for one in self._all if one.namespace == namespace and one.at >= since]
 
     def quiet(self, namespace: str, seconds: float) -> None:
-        """Fails if anything changes within some seconds."""
         begun = time.monotonic()
         time.sleep(seconds)
         changes = self.of(namespace, begun)
@@ -79,7 +67,6 @@ class Changes:
         )
 
     def settle(self, namespace: str, seconds: float = 3.0, limit: float = 60.0) -> None:
-        """Waits until nothing has changed for some seconds."""
         end = time.monotonic() + limit
         while True:
             changes = self.of(namespace)

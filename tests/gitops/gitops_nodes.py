@@ -79,7 +79,6 @@ class Nodes:
         self._names[namespace] = [*nodes]
 
     def close(self) -> None:
-        """Ends the kubelets, and removes the nodes and volumes."""
         self._stop.set()
         for thread in self._threads:
             thread.join(10)
@@ -91,7 +90,6 @@ class Nodes:
     # ---- what a test has happen ----------------------------------------------------------------
 
     def ends(self, namespace: str, name: str, code: int = 0) -> None:
-        """All containers of a Pod end with a code."""
         pod = self._cluster.get(self._pods, name, namespace)
         assert pod, f"there is no Pod {name}"
         self._end(pod, code)
@@ -103,7 +101,6 @@ class Nodes:
                 self._end(pod, 0)
 
     def running(self, namespace: str) -> list[Object]:
-        """The Pods that run."""
         listed = self._cluster.list(self._pods, namespace).items
         return [one for one in listed if _phase(one) == "Running"]
 
@@ -216,7 +213,6 @@ class Nodes:
         )
 
     def _done(self, pods: Iterable[Object]) -> set[tuple[str, str]]:
-        """Of each namespace, the runs that are over."""
         done_runs = set()
         for namespace in {one["metadata"]["namespace"] for one in pods}:
             for one in self._cluster.list(self._maps, namespace, labels="etcompile.dev/job").items:

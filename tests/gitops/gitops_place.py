@@ -39,20 +39,14 @@ def eventually(
 
 
 def bert(workers: int = 2, run: str = "") -> list[str]:
-    """The Pods of a TrainingJob `bert`."""
     first = f"bert-{run}-" if run else "bert-"
     return [f"{first}launcher", *(f"{first}worker-{number}" for number in range(workers))]
 
 
 class Place:
-    """A namespace with an application.
+    """A namespace with an application and a path in Git of the same name.
 
     Attributes:
-        namespace: Its name, and that of the application and of its path in Git.
-        tool: Who syncs.
-        nodes: Who plays its nodes.
-        changes: What changed in it.
-        kubectl: Runs kubectl.
         rendered_pods: How many Pods there are to be, by what was rendered last.
     """
 
@@ -85,7 +79,6 @@ class Place:
     # ---- what a user does ----------------------------------------------------------------------
 
     def copy(self, example: Path) -> None:
-        """Takes the files of an example for the inputs."""
         shutil.rmtree(self._inputs, ignore_errors=True)
         shutil.copytree(example, self._inputs)
         (self._inputs / "about.yaml").write_text(yaml.safe_dump(ABOUT))
@@ -116,7 +109,6 @@ class Place:
         self.push(self.render(*flags))
 
     def push(self, folder: Path) -> None:
-        """Pushes a folder, and has the tool look at it."""
         self.tool.push(folder, self.namespace)
         if not self._known:
             self.tool.application(self.namespace, self.namespace, self.namespace)
@@ -124,18 +116,15 @@ class Place:
         self.tool.refresh(self.namespace)
 
     def delete(self, name: str) -> None:
-        """Deletes a Pod by hand."""
         self.kubectl("-n", self.namespace, "delete", "pod", name, "--wait=false")
 
     def close(self) -> None:
-        """Has the tool forget the application."""
         if self._known:
             self.tool.remove(self.namespace)
 
     # ---- what is there -------------------------------------------------------------------------
 
     def status(self) -> Status:
-        """What the tool says."""
         return self.tool.status(self.namespace)
 
     def synced(self, *healths: str, seconds: float = 150.0) -> Status:
@@ -155,7 +144,6 @@ class Place:
         return status
 
     def pods(self) -> dict[str, Object]:
-        """The live Pods by name."""
         listed = self.cluster.list(self._pods, self.namespace).items
         return {one["metadata"]["name"]: one for one in listed}
 
@@ -168,15 +156,12 @@ class Place:
         }
 
     def phases(self) -> dict[str, str]:
-        """The phases of the live Pods, by name."""
         return {name: pod["status"].get("phase", "") for name, pod in self.pods().items()}
 
     def run(self, *names: str) -> bool:
-        """Whether exactly these Pods are there, and run."""
         return self.phases() == dict.fromkeys(names, "Running")
 
     def data(self, name: str) -> dict[str, str]:
-        """The data of a ConfigMap; empty if there is none."""
         config_map = self.cluster.get(self._maps, name, self.namespace)
         return (config_map or {}).get("data") or {}
 
@@ -194,7 +179,6 @@ class Place:
         ]
 
     def untracked(self) -> list[str]:
-        """The declared Pods that do not carry the tool's marks."""
         return [
             name
             for name, pod in self.pods().items()
@@ -203,13 +187,11 @@ class Place:
         ]
 
     def records(self) -> list[str]:
-        """The run records."""
         records = self.cluster.list(self._maps, self.namespace, labels="etcompile.dev/job").items
         names = [one["metadata"]["name"] for one in records]
         return sorted(name for name in names if name.endswith("-status"))
 
     def finished(self) -> bool:
-        """Whether the watcher has written down that each run is over."""
         return all("done" in self.data(name) for name in self.records())
 
     def left(self) -> list[str]:

@@ -27,22 +27,14 @@ _WHO = ("-c", "user.name=etcompile", "-c", "user.email=etcompile@example.com")
 
 
 class Status(Struct, frozen=True):
-    """What a tool says of an application.
+    """What a tool says of an application."""
 
-    Args:
-        synced: The cluster has what was pushed last, and nothing differs.
-        health: Argo CD's word; of Flux `Ready` or `NotReady`.
-        message: What it complains about.
-    """
-
-    synced: bool
-    health: str
+    synced: bool  # the cluster has what was pushed last, and nothing differs
+    health: str  # Argo CD's word; of Flux `Ready` or `NotReady`
     message: str = ""
 
 
 class Tool(Protocol):
-    """A tool that brings what is in Git to the cluster."""
-
     name: str
     """Also the profile of etcompile that is made for it."""
 
@@ -90,7 +82,6 @@ class ArgoCD:
         _run("git", "clone", "--quiet", repository, str(self._clone))
 
     def push(self, folder: Path, path: str) -> None:
-        """Commits a folder as a path of the repository."""
         with self._lock:
             place = self._clone / path
             shutil.rmtree(place, ignore_errors=True)
@@ -143,7 +134,6 @@ class ArgoCD:
         return self._cluster.get(self._applications, name, TOOL_NAMESPACES["argocd"]) or {}
 
     def refresh(self, name: str) -> None:
-        """Has Argo CD look at Git and at the cluster."""
         self.annotate(name, "argocd.argoproj.io/refresh", "normal")
 
     def status(self, name: str) -> Status:
@@ -163,7 +153,6 @@ class ArgoCD:
         )
 
     def remove(self, name: str) -> None:
-        """Deletes the Application, and nothing that it made."""
         self._cluster.delete(self._applications, name, TOOL_NAMESPACES["argocd"])
 
     def tracks(self, name: str, value: Mapping[str, Any]) -> bool:
@@ -208,7 +197,6 @@ class Flux:
         self._sources = cluster.resource("source.toolkit.fluxcd.io/v1", source)
 
     def push(self, folder: Path, path: str) -> None:
-        """Makes a folder the content of the source that is named like the path."""
         values = {"name": path, "folder": str(folder)}
         with self._lock:
             _run(*(word.format(**values) for word in shlex.split(self._push)))
@@ -246,7 +234,6 @@ class Flux:
         )
 
     def refresh(self, name: str) -> None:
-        """Has Flux look at the source, and apply it."""
         now = {"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": repr(time.time())}}}
         source = self._paths[name].partition("/")[0]
         objects = [(self._sources, source)]
@@ -275,7 +262,6 @@ class Flux:
         return Status(ready, "Ready" if ready else "NotReady", "; ".join(messages))
 
     def remove(self, name: str) -> None:
-        """Deletes the Kustomizations, which prune."""
         for stage in reversed(self._stages[name]):
             self._cluster.delete(self._kustomizations, stage, TOOL_NAMESPACES["flux"])
 

@@ -36,7 +36,6 @@ def training_job(workers: int = 3) -> Object:
 
 
 def bert(*workers: int) -> list[str]:
-    """The Pods of a job with these workers."""
     return ["bert-launcher", *(f"bert-worker-{number}" for number in workers)]
 
 
@@ -197,7 +196,6 @@ def a_node_by_whose_fault_two_pods_failed_is_avoided_and_all_stays_synced(place:
 
 
 def _avoided(pod: Object) -> list[str]:
-    """The nodes that a Pod must not go to."""
     affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
     return [
@@ -263,7 +261,6 @@ PLACES = {
 
 @pytest.fixture(scope="module")
 def outcomes(places: Callable[..., dict[str, Place]]) -> Iterator[dict[str, Future[None]]]:
-    """How each story ends."""
     by_name = places(*PLACES)
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         yield {name: pool.submit(PLACES[name], place) for name, place in by_name.items()}

@@ -54,7 +54,6 @@ class Hydrated:
             self._argocd.annotate(self.name, "argocd.argoproj.io/hydrate", "normal")
 
     def create(self) -> None:
-        """Creates the Application."""
         dry = {"repoURL": self._repository, "path": f"{self.name}/jobs", "targetRevision": "main"}
         self._cluster.server_side_apply(
             {
@@ -84,7 +83,6 @@ class Hydrated:
         self._argocd.refresh(self.name)
 
     def hydrated(self) -> list[Object]:
-        """The objects on the hydrated branch; none if there is no branch."""
         self._fetch()
         if f"{self.name}-next" not in self._git("branch", "--remotes"):
             return []
@@ -92,7 +90,6 @@ class Hydrated:
         return [*yaml.safe_load_all(text)]
 
     def application(self) -> Object:
-        """The Application as it is."""
         return self._argocd.get(self.name)
 
     def hydration(self) -> Object:
@@ -102,12 +99,10 @@ class Hydrated:
         return last
 
     def pods(self) -> list[str]:
-        """The names of the Pods."""
         listed = self._cluster.list(self._pods, self.name).items
         return sorted(one["metadata"]["name"] for one in listed)
 
     def close(self) -> None:
-        """Removes the Application and the namespace."""
         self._argocd.remove(self.name)
         self._kubectl("delete", "namespace", self.name, "--wait=false")
 
@@ -122,7 +117,6 @@ class Hydrated:
 
 @pytest.fixture
 def hydrated(argocd, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator[Hydrated]:
-    """A source of its own."""
     name = "ETCOMPILE_E2E_ARGOCD_HYDRATOR"
     if not os.environ.get(name):
         pytest.skip(f"needs {name}: see the head of {__file__}")

@@ -51,7 +51,6 @@ class Source:
         kubectl("create", "namespace", self.name)
 
     def close(self) -> None:
-        """Removes the Application and the namespace."""
         self._argocd.remove(self.name)
         self._kubectl("delete", "namespace", self.name, "--wait=false")
 
@@ -80,7 +79,6 @@ class Source:
         self._argocd.refresh(self.name)
 
     def application(self) -> Object:
-        """The Application as it is."""
         return self._argocd.get(self.name)
 
     def synced(self, *pods: str) -> None:
@@ -90,7 +88,6 @@ class Source:
         assert self.application()["status"]["sourceType"] == "Plugin"
 
     def pods(self) -> list[str]:
-        """The names of the Pods."""
         listed = self._cluster.list(self._cluster.resource("v1", "Pod"), self.name).items
         return sorted(one["metadata"]["name"] for one in listed)
 
@@ -101,7 +98,6 @@ class Source:
         return yaml.safe_load(config_map["data"]["job.yaml"])["settings"]
 
     def errors(self) -> str:
-        """What Argo CD complains about."""
         conditions = (self.application().get("status") or {}).get("conditions") or ()
         return "\n".join(one["message"] for one in conditions)
 
@@ -111,7 +107,6 @@ class Source:
 
 @pytest.fixture
 def source(plugin, argocd, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator[Source]:
-    """A source of its own."""
     running = Source(argocd, gitops_cluster, gitops_kubectl, tmp_path)
     yield running
     running.close()

@@ -75,7 +75,6 @@ def _owned(pod: dict) -> bool:
 
 @pytest.fixture(scope="module")
 def fared(places: Callable[..., dict[str, Place]]) -> Iterator[dict[str, Future[None]]]:
-    """How each example fares."""
     by_name = places(*EXAMPLES)
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         yield {name: pool.submit(fare, place, EXAMPLES[name]) for name, place in by_name.items()}

@@ -66,7 +66,6 @@ class Staged:
         self._request_sync()
 
     def tell(self) -> None:
-        """Applies what `etcompile flux kustomization` prints."""
         words = ("--path", ".", "--layout", "staged", "--source", f"{self._source}/{self.name}")
         self._kubectl(
             "apply", "-f", "-", stdin=etcompile("flux", "kustomization", self.name, *words)
@@ -91,7 +90,6 @@ class Staged:
         return {**GATE, "metadata": {"name": "gate", "namespace": self.name}}
 
     def there(self, kind: str) -> list[str]:
-        """The names of the objects of a kind."""
         objects = self._cluster.list(self._cluster.resource("v1", kind), self.name).items
         return sorted(one["metadata"]["name"] for one in objects)
 
@@ -102,7 +100,6 @@ class Staged:
         return ready[0]["status"] if ready else ""
 
     def close(self) -> None:
-        """Has Flux forget both."""
         names = [f"{self.name}-prereqs", self.name]
         self._kubectl(
             "-n", TOOL_NAMESPACES["flux"], "delete", "kustomization", *names, "--wait=false"
@@ -123,7 +120,6 @@ class Staged:
 
 @pytest.fixture
 def staged(flux, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator[Staged]:
-    """The job in a namespace of its own."""
     source = os.environ.get("ETCOMPILE_E2E_FLUX_SOURCE", "OCIRepository")
     running = Staged(flux, gitops_cluster, gitops_kubectl, tmp_path, source)
     yield running

@@ -32,7 +32,6 @@ _IN_CLUSTER = "https://kubernetes.default.svc"
 
 @pytest.fixture
 def repository() -> str:
-    """The URL of an empty repository."""
     if address := os.environ.get("ETCOMPILE_E2E_TUTORIAL_REPO"):
         return address
     other = os.environ.get("ETCOMPILE_E2E_ARGOCD_REPO", "")
@@ -59,7 +58,6 @@ def nodes(gitops_cluster, gitops_kubectl) -> Iterator[Nodes]:
 
 @pytest.fixture
 def shell(tmp_path) -> Iterator[Shell]:
-    """A shell as a user has it."""
     kubectl = Path(os.environ.get("ETCOMPILE_E2E_KUBECTL", "kubectl"))
     path = os.environ["PATH"]
     variables = {

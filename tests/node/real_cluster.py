@@ -40,7 +40,6 @@ class Cluster:
         return {p["metadata"]["name"]: p["status"]["phase"] for p in self.get("pods")["items"]}
 
     def uids(self) -> dict[str, str]:
-        """The UID of each Pod, by its name."""
         items = self.get("pods")["items"]
         return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in items}
 
@@ -55,7 +54,6 @@ class Cluster:
         return emit.stream(compilation.objects, ["job.yaml"])
 
     def etcompile(self, *words: str) -> str:
-        """Runs a command of etcompile in the namespace."""
         done = subprocess.run(
             [sys.executable, "-m", "etcompile", *words, "-n", self.namespace],
             env={**os.environ, "KUBECONFIG": str(KUBECONFIG)},

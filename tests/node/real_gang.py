@@ -91,18 +91,11 @@ sys.exit(main())
 
 @dataclass(frozen=True)
 class Step:
-    """A step that a rank has completed.
-
-    Args:
-        number: Which.
-        epoch: The epoch of all ranks.
-        since: When the process began that says so, in seconds since 1970.
-        at: When.
-    """
+    """A step that a rank has completed."""
 
     number: int
     epoch: int
-    since: float
+    since: float  # when the process began that says so, in seconds since 1970
     at: float
 
 
@@ -110,8 +103,6 @@ class Watcher:
     """The watcher of a namespace, as a process of its own.
 
     Args:
-        namespace: Which.
-        log: Where its log goes.
         forget: After so many seconds a restart is the first of another row; None for the usual.
     """
 
@@ -143,10 +134,7 @@ class Gang:
     """A PyTorchJob of ranks that check in every step whom they run it with.
 
     Args:
-        cluster: The namespace.
         image: An image with python3, and torch if the ranks are to meet by it.
-        annotations: Of the job.
-        size: How many ranks.
         grace: The terminationGracePeriodSeconds of the Pods.
         variables: The environment of the ranks (`rank.py`).
     """
@@ -208,15 +196,12 @@ class Gang:
         self.submit()
 
     def submit(self) -> None:
-        """Creates the job."""
         self.cluster.apply(self.document)
 
     def pod_name(self, name: str) -> str:
-        """The Pod of a rank."""
         return name
 
     def pods(self) -> dict[str, dict[str, Any]]:
-        """The Pods that are there, by name."""
         by_name = {pod["metadata"]["name"]: pod for pod in self.api_pods()}
         return {name: by_name[name] for name in self.names if name in by_name}
 
@@ -257,7 +242,6 @@ class Gang:
         eventually(lambda: epoch_of(self.cluster, "gang") is not None, seconds, self.diagnosis)
 
     def diagnosis(self) -> str:
-        """What is to be known when something is wrong."""
         parts = [self.cluster.kubectl("get", "pods", "-o", "wide")]
         for name, pod in self.pods().items():
             parts += (name, json.dumps(pod["metadata"].get("annotations", {}), indent=1))

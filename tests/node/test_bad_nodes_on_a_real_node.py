@@ -23,7 +23,6 @@ CHECKS = "check gpus && check shm 64Mi && check volume /cache && check names"
 
 
 def job(image: str, restart: str = "OnFailure", **annotations: str) -> dict[str, Any]:
-    """A PyTorchJob of a master and a worker that sleep."""
     document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1})
     fields = {f"etcompile.dev/{name.replace('_', '-')}": text for name, text in annotations.items()}
     document["metadata"] = {"name": "train", "annotations": fields}

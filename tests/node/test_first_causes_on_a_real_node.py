@@ -41,7 +41,6 @@ def job(image: str, command: list[str], more: dict[str, Any], **policy: Any) -> 
 
 
 def why(cluster: Cluster, name: str = "train") -> dict[str, Any]:
-    """What the command says."""
     report: dict[str, Any] = json.loads(cluster.etcompile("why", name, "--output", "json"))
     return report
 

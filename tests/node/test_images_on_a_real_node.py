@@ -40,7 +40,6 @@ RESTRICTED = {
 
 
 def etcompile(*words: str) -> str:
-    """What the etcompile of the tests prints."""
     command = [sys.executable, "-m", "etcompile", *words]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 

@@ -197,6 +197,5 @@ def test_open_mpi_5_starts_a_rank_on_its_launcher_without_ssh(
 
 
 def launcher_of(cluster: Any) -> str:
-    """The name of the Pod that the launcher's Job has made."""
     cluster.until(lambda phases: any(name.startswith("train-launcher-") for name in phases))
     return next(name for name in cluster.phases() if name.startswith("train-launcher-"))

@@ -27,7 +27,6 @@ LONGEST = 300.0
 
 
 def restarts(cluster: Cluster) -> int:
-    """How often the watcher has restarted all Pods."""
     data = cluster.get("configmap", "gang-etcompile-status")["data"]
     return int(json.loads(data["record"]).get("restarts", 0))
 

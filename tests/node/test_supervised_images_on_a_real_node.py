@@ -57,7 +57,6 @@ def test_ranks_run_again_where_little_is_allowed(
 
 
 def step_of_all(gang: Gang) -> set[int]:
-    """The epochs of the last steps of all ranks."""
     steps = map(gang.last_step, gang.names)
     return {-1 if step is None else step.epoch for step in steps}
 

@@ -54,8 +54,6 @@ def job(name: str, step: str, image: str, script: str, **more: Any) -> dict[str,
 
 
 def until_over(cluster: Cluster, watcher: Watcher, seconds: float = 240) -> None:
-    """Waits until the watcher says that the run has succeeded."""
-
     def record() -> dict[str, Any]:
         maps = {one["metadata"]["name"]: one for one in cluster.get("configmaps")["items"]}
         data = maps.get("train-etcompile-status", {}).get("data") or {}
@@ -128,7 +126,6 @@ def test_mpirun_starts_ranks_on_the_nodes_and_on_the_launcher(
 
 @pytest.fixture
 def volume(cluster: Cluster) -> Iterator[None]:
-    """A volume for the claim of the job."""
     objects = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",

@@ -38,7 +38,6 @@ class Row:
     why: str
 
     def lists(self, difference: Difference) -> bool:
-        """Whether the row speaks of the difference."""
         return (
             _matches(difference.kind, self.kind)
             and _matches(difference.path, self.path)
@@ -48,7 +47,6 @@ class Row:
 
 
 def rows(document: Path, heading: str = "et-operator") -> list[Row]:
-    """The rows of the table in docs/differences.md below the heading `## HEADING`."""
     text = document.read_text("utf-8")
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     listed_rows = []

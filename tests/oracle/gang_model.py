@@ -50,7 +50,6 @@ def job(kind: str, api_version: str = "kubeflow.org/v1") -> dict[str, Any]:
 
 
 def pod_group(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The PodGroup that the operator of a job makes of it."""
     mpi_operator = value["apiVersion"] == "kubeflow.org/v2beta1"
     types = value["spec"][TYPES[value["kind"]]]
     total: dict[str, int] = {}
@@ -78,7 +77,6 @@ def pod_group(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(value: Mapping[str, Any]) -> Iterator[Difference]:
-    """The differences of our PodGroup from the operator's."""
     options = Options(settings=Settings(gang="volcano"))
     compilation = etcompile.compile([copy.deepcopy(dict(value))], options)
     assert compilation.ok, compilation.diagnostics

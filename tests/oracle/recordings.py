@@ -54,7 +54,6 @@ def creations(requests: Iterable[Mapping[str, Any]]) -> dict[Identity, Any]:
 
 
 def identity(value: Mapping[str, Any]) -> Identity:
-    """Kind and name of an object."""
     return value["kind"], value["metadata"]["name"]
 
 

@@ -42,7 +42,6 @@ def unowned(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Some of these fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 

@@ -49,7 +49,6 @@ class Moment(NamedTuple):
 
 
 def cases(operator: str) -> list[Recording]:
-    """The recordings of an operator's MPIJobs."""
     all_cases = operator_recordings.recordings(operator)
     return [case for case in all_cases if operator == "mpi-operator" or "mpijob" in case.name]
 
@@ -63,7 +62,6 @@ LISTED = {operator: rows(DIFFERENCES, heading) for operator, heading in OPERATOR
 
 
 def named(value: object) -> str:
-    """How a parameter is called in a test's name."""
     return value.name if isinstance(value, Recording) else ""
 
 
@@ -109,7 +107,6 @@ def as_written(value: Mapping[str, Any]) -> dict[str, Any]:
 def rendered(
     job: Mapping[str, Any], space: str, settings: Settings | None = None
 ) -> dict[Identity, Any]:
-    """The objects that etcompile makes of a job."""
     options = Options(namespace=space, settings=settings or Settings())
     compilation = etcompile.compile(job, options)
     assert compilation.ok, compilation.diagnostics
@@ -117,7 +114,6 @@ def rendered(
 
 
 def stored(job: Mapping[str, Any], space: str) -> Job:
-    """The job as the watcher reads it from what we render."""
     config = rendered(job, space)["ConfigMap", f"{job['metadata']['name']}-config"]
     read, _ = read_stored(yaml.safe_load(config["data"]["job.yaml"]))
     return read
@@ -139,7 +135,6 @@ def differing(
 
 @functools.cache
 def differences_of(recording: Recording) -> tuple[Difference, ...]:
-    """All differences of a recording, at all its moments."""
     space, settings = recording.namespace, recordings.settings(recording)
     return tuple(
         difference

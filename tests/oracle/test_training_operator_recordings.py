@@ -142,7 +142,6 @@ def differences_of(recording: Recording) -> tuple[Difference, ...]:
 
 
 def with_edit(values: list[Any], edit: Any) -> list[Any]:
-    """The input after an edit."""
     job = copy.deepcopy(edit)
     job["metadata"].pop("namespace")
     job.pop("status", None)
@@ -169,7 +168,6 @@ def requests(recording: Recording, after: int, until: int) -> list[Any]:
 
 
 def live(requests: Any) -> set[recordings.Identity]:
-    """The Pods and Services that requests leave."""
     kinds = {"pods": "Pod", "services": "Service"}
     keys = set()
     for request in requests:
@@ -231,7 +229,6 @@ def test_an_edit_of_an_elastic_type_leaves_running_pods_alone(recording: Recordi
 
 
 def stored_job(compilation: etcompile.Compilation) -> Job:
-    """The job as the watcher will read it."""
     [text] = [v["data"]["job.yaml"] for v in compilation.objects if v["kind"] == "ConfigMap"]
     return read_stored(yaml.safe_load(text))[0]
 

@@ -53,12 +53,10 @@ def types_of(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def replicas(job: Mapping[str, Any]) -> dict[str, int]:
-    """How many of each type, by its name in lower case."""
     return {name.lower(): one["replicas"] for name, one in types_of(job).items()}
 
 
 def restart_policies(job: Mapping[str, Any]) -> dict[str, str]:
-    """The restart policy of each type, by its name in lower case."""
     return {name.lower(): one["restartPolicy"] for name, one in types_of(job).items()}
 
 

@@ -209,7 +209,6 @@ class WatchedJob:
     # ---- what happens to it ----------------------------------------------------------------------
 
     def exit(self, pod: Pod, code: int) -> None:
-        """Its container ends with this code."""
         self.annotate(pod, {"tests/exits": str(code)})
 
     def delete(self, pod: Pod, code: int) -> None:
@@ -218,7 +217,6 @@ class WatchedJob:
         self.plane.ask("DELETE", self.path("Pod", name=pod["metadata"]["name"]))
 
     def complete(self) -> None:
-        """All programs end with 0."""
         for pod in self.running():
             self.exit(pod, 0)
 
@@ -232,7 +230,6 @@ class WatchedJob:
         return str(self._status().get("phase", ""))
 
     def failures(self) -> dict[str, int]:
-        """How many Pods of each role have failed and were replaced."""
         replaced: dict[str, int] = json.loads(self._status()["record"]).get("replaced", {})
         return replaced
 
@@ -251,10 +248,7 @@ class QueuedJob(WatchedJob):
     """A job in a namespace with a queue.
 
     Args:
-        gang: Its gang scheduler.
-        heals: Argo CD creates again what is missing.
         cpus: What its queue may use.
-        flavor: Of its queue.
     """
 
     def __init__(

@@ -60,7 +60,6 @@ def fixed(pods: int) -> dict[str, dict[str, Any]]:
 
 
 def preempt(job: WatchedJob, victim: dict[str, Any]) -> None:
-    """Lets an urgent Pod take the node of a Pod."""
     with contextlib.suppress(urllib.error.HTTPError):  # it is there already
         urgent = {"metadata": {"name": "urgent"}, "value": 1000}
         job.plane.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", urgent)

@@ -138,7 +138,6 @@ class Cluster:
         self._processes.clear()
 
     def namespace(self) -> str:
-        """Return the name of a new namespace."""
         name = f"queue-{next(self._numbers)}"
         self.plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
@@ -178,12 +177,10 @@ class Cluster:
         process.wait()
 
     def kubectl(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        """What kubectl says."""
         command = [self.plane.binaries / "kubectl", "--kubeconfig", self.kubeconfig, *words]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def remove_node(self, name: str) -> None:
-        """Takes a node out of the cluster."""
         self.kill_node(name)
         self.plane.ask("DELETE", f"/api/v1/nodes/{name}")
 
@@ -259,14 +256,12 @@ class Queues(Cluster):
         return name
 
     def drain(self, namespace: str, *, back: bool = False) -> None:
-        """Stops the queue of a namespace with all that it admitted, or opens it again."""
         path = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{namespace}"
         policy = "None" if back else "HoldAndDrain"
         change = {"spec": {"stopPolicy": policy}}
         self.plane.ask("PATCH", path, change)
 
     def workloads(self, namespace: str) -> dict[str, dict[str, Any]]:
-        """The Workloads of a namespace by name."""
         path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads"
         return {item["metadata"]["name"]: item for item in self.plane.ask("GET", path)["items"]}
 

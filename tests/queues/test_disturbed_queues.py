@@ -25,7 +25,6 @@ DISTURBANCES = (
 
 
 def elastic_training_job() -> dict[str, Any]:
-    """A TrainingJob of et-operator whose workers come back."""
     job = training_job()
     job["spec"]["etReplicaSpecs"]["worker"]["restartPolicy"] = "OnFailure"
     return job

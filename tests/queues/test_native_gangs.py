@@ -66,7 +66,6 @@ class Gangs(Cluster):
         return Settings(gang="native", run="one", kubernetes_version=f"1.{self.minor}")
 
     def leave(self, *nodes: int) -> None:
-        """Lets only these nodes take Pods."""
         for number in range(NODES + len(SPARE)):
             change = {"spec": {"unschedulable": number not in nodes}}
             path = f"/api/v1/nodes/node-{number}"
@@ -92,7 +91,6 @@ class GangJob(WatchedJob):
         self.etcompile("apply", ".", "--prune", "--yes", "--wait=none", "--config=drain=1s")
 
     def scale(self, count: int) -> None:
-        """Adds so many workers, or removes them."""
         self.etcompile(
             "scale", self.name, ".", "--add" if count > 0 else "--remove", str(abs(count))
         )
@@ -123,7 +121,6 @@ class GangJob(WatchedJob):
         return len(refused) == self.size and enough(refused)
 
     def groups(self) -> list[dict[str, Any]]:
-        """Its PodGroups or Workloads."""
         [path] = {
             self.path(value["kind"], value["apiVersion"])
             for value in self.declared

@@ -32,7 +32,6 @@ JOBS = {
 
 @pytest.fixture
 def racks(queues: Queues) -> Iterator[Callable[[QueuedJob], list[str]]]:
-    """The racks of a job's Pods in the order of their ranks."""
     spare = [f"node-{NODES}", f"node-{NODES + 1}"]
     for name in spare:
         queues.add_node(name)

@@ -42,7 +42,6 @@ ALLOWED_LINKS = ("https://", "mailto:")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, require) -> Path:
-    """The site, built."""
     git = require("site", which="git")
     listed = [git, "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(listed, capture_output=True, text=True, check=False)
@@ -154,8 +153,6 @@ def test_schemas_are_published_at_the_paths_that_editors_use(site: Path) -> None
 
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
-    """Where the site is served."""
-
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *args: object) -> None:
             pass

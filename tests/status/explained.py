@@ -35,13 +35,11 @@ def give(values: list[dict[str, Any]], status: Callable[[str], dict[str, Any]]) 
 
 
 def unschedulable(words: str) -> dict[str, Any]:
-    """The status of a Pod for which the scheduler has no node."""
     lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     return {"phase": "Pending", "conditions": [{**lacks, "message": words}]}
 
 
 def warning(pod: str, reason: str, message: str, at: str, **about: str) -> dict[str, Any]:
-    """A warning about a Pod."""
     return {
         "kind": "Event",
         "metadata": {"name": f"{pod}.{reason}", "namespace": "ml"},
@@ -88,7 +86,6 @@ def of_many_ranks(
 
     Args:
         ranks: How many there are beside the master.
-        attempts: How often it failed.
         tail: The last lines of what failed first.
         odd: More of what failed first.
     """

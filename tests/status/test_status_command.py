@@ -18,7 +18,6 @@ def waiting(reason: str, message: str = "", **more: object) -> list[dict]:
 
 
 def lines(text: str, head: str) -> list[str]:
-    """The indented lines below a heading."""
     entries = []
     for line in text.partition(f"{head}\n")[2].splitlines():
         if not line.startswith("  "):

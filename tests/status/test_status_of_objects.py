@@ -44,7 +44,6 @@ def status(values: list[dict[str, Any]], phases: dict[str, str]) -> JobStatus:
 
 
 def of_watcher(**data: str) -> dict[str, Any]:
-    """The watcher's record of `mnist`."""
     metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
@@ -257,7 +256,6 @@ def test_a_pod_whose_command_does_not_run_says_what_it_waits_for():
 
 
 def watcher(renewed: str, watches: str, duration: int = 15) -> dict[str, Any]:
-    """The Lease of a watcher."""
     metadata = {"name": "etcompile-watch", "annotations": {"etcompile.dev/watches": watches}}
     return {"metadata": metadata, "spec": {"renewTime": renewed, "leaseDurationSeconds": duration}}
 

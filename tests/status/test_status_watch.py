@@ -28,7 +28,6 @@ def watching(arguments) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def until(process: subprocess.Popen[str], words: str) -> list[str]:
-    """The lines up to one with these words."""
     assert process.stdout is not None
     lines = []
     for line in process.stdout:
