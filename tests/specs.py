@@ -174,6 +174,23 @@ def container(name: str = "main", **fields: Any) -> dict[str, Any]:
     return {"name": name, "image": "horovod/horovod:0.28.1", **copy.deepcopy(fields)}
 
 
+def manifest(
+    kind: str,
+    name: str,
+    *,
+    api_version: str = "v1",
+    metadata: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """An object; `metadata` is what it has besides its name."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, **(metadata or {})},
+        **fields,
+    }
+
+
 def scale_out(
     name: str, count: int, *, job: str = "mnist", of: str = "", namespace: str = "", **spec: Any
 ) -> dict[str, Any]:

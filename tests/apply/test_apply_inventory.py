@@ -12,7 +12,7 @@ import yaml
 import definitions
 from etcompile._version import __version__
 from etcompile.plan.applysets import applyset_id, parent
-from specs import kubeflow_job, scale_in, training_job
+from specs import kubeflow_job, manifest, scale_in, training_job
 
 PART_OF = "applyset.kubernetes.io/part-of"
 
@@ -106,12 +106,7 @@ def test_diff_foresees_what_apply_does_with_what_left(applied, run, write, kubel
 
 def test_nothing_is_pruned_before_all_is_applied(applied, run, write, kubelet, objects):
     applied(replicas=2)
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web"},
-        "spec": {"clusterIP": "10.255.0.1", "ports": [{"port": 80}]},
-    }
+    service = manifest("Service", "web", spec={"clusterIP": "10.255.0.1", "ports": [{"port": 80}]})
     before = objects().keys()
     write(scale_in("less", 1), service, name="in")
     run("apply", "jobs", "--prune", code=7)

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from specs import training_job
+from specs import manifest, training_job
 
 
 def data(objects, name="mnist"):
@@ -38,12 +38,13 @@ def test_mpi_jobs_get_the_keys_that_their_secret_type_demands(
 ):
     replica = {"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i:1"}]}}}
     write(
-        {
-            "apiVersion": "kubeflow.org/v2beta1",
-            "kind": "MPIJob",
-            "metadata": {"name": "pi", "namespace": namespace},
-            "spec": {"mpiReplicaSpecs": {"Launcher": replica, "Worker": replica}},
-        }
+        manifest(
+            "MPIJob",
+            "pi",
+            api_version="kubeflow.org/v2beta1",
+            metadata={"namespace": namespace},
+            spec={"mpiReplicaSpecs": {"Launcher": replica, "Worker": replica}},
+        )
     )
     run("apply", "jobs", code=0)
     secret = objects()["Secret/pi-ssh"]
@@ -97,12 +98,7 @@ def test_no_key_is_ever_shown(run, job, kubelet, objects, tmp_path, output):
 
 
 def test_a_secret_with_values_is_applied_and_masked(run, write, kubelet, objects):
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "s3"},
-        "stringData": {"password": "correct horse"},
-    }
+    secret = manifest("Secret", "s3", stringData={"password": "correct horse"})
     write(secret)
     run("apply", "jobs", "--config=allow-plain-secrets=true", code=0)
     assert data(objects, "s3") == {"password": b"correct horse"}
@@ -118,12 +114,7 @@ def test_a_secret_with_values_is_applied_and_masked(run, write, kubelet, objects
 
 
 def test_a_conflict_about_a_secret_shows_no_value(run, write, ask):
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "s3"},
-        "data": {"password": base64.b64encode(b"ours").decode()},
-    }
+    secret = manifest("Secret", "s3", data={"password": base64.b64encode(b"ours").decode()})
     write(secret)
     run("apply", "jobs", "--config=allow-plain-secrets=true")
     changed = {"data": {"password": base64.b64encode(b"theirs!").decode()}}

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from apply.kubelet import ready
-from specs import copy_example, scale_in, scale_out
+from specs import copy_example, manifest, scale_in, scale_out
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
@@ -132,12 +132,7 @@ def test_drain_lasts_as_long_as_the_option_says(
 def test_what_is_in_a_new_namespace_comes_after_it(run, write, control_plane, namespace, tmp_path):
     other = f"{namespace}-new"
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
-    config = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "seed", "namespace": other},
-        "data": {"a": "1"},
-    }
+    config = manifest("ConfigMap", "seed", metadata={"namespace": other}, data={"a": "1"})
     write(config, document)
     run("apply", "jobs", code=0)
     seed = control_plane.ask("GET", f"/api/v1/namespaces/{other}/configmaps/seed")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from specs import scale_in, scale_out, training_job
+from specs import manifest, scale_in, scale_out, training_job
 
 
 def planned(run, *more):
@@ -81,12 +81,7 @@ def test_a_plan_against_something_else_is_refused(run, write, tmp_path):
 
 
 def test_a_plan_with_a_secret_says_that_it_carries_no_values(run, write):
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "s3"},
-        "stringData": {"password": "x"},
-    }
+    secret = manifest("Secret", "s3", stringData={"password": "x"})
     write(secret)
     planned(run, "--config=allow-plain-secrets=true")
     done = run("apply", "plan.json", code=7)

@@ -6,7 +6,7 @@ import pytest
 
 from apply.policies import deny
 from controlplane.binaries import version
-from specs import training_job, with_worker
+from specs import manifest, training_job, with_worker
 
 APPLY = "application/apply-patch+yaml"
 
@@ -192,12 +192,9 @@ def test_a_replacement_that_would_be_refused_deletes_nothing(run, write, writes,
     write(with_worker())
     run("apply", "jobs")
     before = writes()
-    quota = {
-        "apiVersion": "v1",
-        "kind": "LimitRange",
-        "metadata": {"name": "small"},
-        "spec": {"limits": [{"type": "Container", "max": {"memory": "1Mi"}}]},
-    }
+    quota = manifest(
+        "LimitRange", "small", spec={"limits": [{"type": "Container", "max": {"memory": "1Mi"}}]}
+    )
     ask("POST", "limitranges", quota)
     resources = {"requests": {"memory": "2Mi"}, "limits": {"memory": "2Mi"}}
     write(with_worker(workingDir="/data", resources=resources))
@@ -207,12 +204,7 @@ def test_a_replacement_that_would_be_refused_deletes_nothing(run, write, writes,
 
 
 def test_object_that_the_server_rejects_is_refused_before_any_write(run, write, writes):
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web"},
-        "spec": {"clusterIP": "10.255.0.1", "ports": [{"port": 80}]},
-    }
+    service = manifest("Service", "web", spec={"clusterIP": "10.255.0.1", "ports": [{"port": 80}]})
     write(seed(), service)
     done = run("apply", "jobs", code=7)
     assert "Service web" in done.stderr
@@ -357,12 +349,7 @@ def test_apply_that_is_denied_after_its_first_write_ends_with_6(
 def test_service_port_of_another_manager_needs_a_replacement(run, write, ask, who):
     """Its port stays beside the new one, and two ports cannot have one name."""
     ports = [{"name": "http", "port": 80, "protocol": "TCP"}]
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web"},
-        "spec": {"selector": {"app": "web"}, "ports": ports},
-    }
+    service = manifest("Service", "web", spec={"selector": {"app": "web"}, "ports": ports})
     wanted = {**service, "spec": {**service["spec"], "ports": [{**ports[0], "port": 81}]}}
     write(wanted)
     if who == "kubectl made it":

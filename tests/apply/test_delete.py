@@ -6,17 +6,16 @@ import time
 import pytest
 import yaml
 
-from specs import training_job
+from specs import manifest, training_job
 
-CLAIM = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "data"},
-    "spec": {
+CLAIM = manifest(
+    "PersistentVolumeClaim",
+    "data",
+    spec={
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}},
     },
-}
+)
 
 
 @pytest.mark.parametrize("how", ["files", "name"])

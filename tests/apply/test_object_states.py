@@ -21,19 +21,14 @@ from etcompile.rollout.machine.reasons import ObjectState, object_state
 from etcompile.rollout.machine.steps import Machine
 from etcompile.rollout.machine.targets import Target
 from etcompile.rollout.refusals import refusal
+from specs import manifest
 
 POD = ObjectRef("v1", "Pod", "ml", "w-0")
 
 
 def pod(status, **spec):
     containers = [{"name": "main", "image": "horovod:1"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "w-0"},
-        "spec": {"containers": containers, **spec},
-        "status": status,
-    }
+    return manifest("Pod", "w-0", spec={"containers": containers, **spec}, status=status)
 
 
 def again(restarts, code):

@@ -28,6 +28,7 @@ from etcompile.rollout.machine.messages import (
 )
 from etcompile.rollout.machine.reasons import ObjectState
 from etcompile.rollout.machine.steps import Failed, Machine, Waiting, Writing
+from specs import manifest
 
 JOB = "ml/bert"
 READY = ObjectState("ready")
@@ -47,11 +48,7 @@ def step(action: str, name: str, kind: str = "Pod", **fields: Any) -> Step:
 def live(step: Step, uid: str = "") -> dict[str, Any]:
     name = step.ref.name
     uid = uid or f"{name}-2"
-    return {
-        "apiVersion": "v1",
-        "kind": step.ref.kind,
-        "metadata": {"name": name, "namespace": "ml", "uid": uid},
-    }
+    return manifest(step.ref.kind, name, metadata={"namespace": "ml", "uid": uid})
 
 
 def going(step: Step, grace: int = 30) -> Wrote:

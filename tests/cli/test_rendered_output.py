@@ -12,7 +12,7 @@ import etcompile as package
 from commandline import etcompile, git
 from etcompile import Options, data
 from etcompile.integrations.krm import answer
-from specs import training_job
+from specs import manifest, training_job
 
 MASTER = data.folder("examples") / "elasticjob" / "parameter-servers-master"
 """Its output holds the ElasticJob itself, which DLRover's master reads."""
@@ -115,11 +115,7 @@ def test_a_python_program_reads_output_as_objects(repository: Path) -> None:
 
 def test_a_krm_function_passes_output_through(repository: Path) -> None:
     objects = json.loads(passes(repository, "render", "jobs", "-o", "json"))["items"]
-    config = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "EtcompileTransformer",
-        "metadata": {"name": "jobs"},
-    }
+    config = manifest("EtcompileTransformer", "jobs", api_version="etcompile.dev/v1alpha1")
     listed = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": objects}
     said = answer(yaml.safe_dump({**listed, "functionConfig": config}).encode(), Options())
     assert not said.refused

@@ -17,7 +17,7 @@ import yaml
 from etcompile import Settings
 from etcompile.compiler.stored import read_stored
 from etcompile.model import Job, Success
-from specs import by_name, compiled, errors, kubeflow_job, replicas, scale_in, warnings
+from specs import by_name, compiled, errors, kubeflow_job, manifest, replicas, scale_in, warnings
 
 KINDS = ("TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")
 
@@ -141,12 +141,7 @@ def test_training_operator_10_an_unknown_clean_pod_policy_does_not_mean_all(poli
 
 
 def test_training_operator_11_service_of_the_user_is_not_overwritten() -> None:
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "mnist-worker-0"},
-        "spec": {"ports": [{"port": 80}]},
-    }
+    service = manifest("Service", "mnist-worker-0", spec={"ports": [{"port": 80}]})
     assert errors(job("JAXJob"), service) == ["ET4005"]
 
 

@@ -6,15 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from etcompile.kubeapi import ClusterError, Retries, connect
+from specs import manifest
 
 
 def config_map(name: str = "seed", **data: str) -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name},
-        "data": data or {"hosts": "a:1"},
-    }
+    return manifest("ConfigMap", name, data=data or {"hosts": "a:1"})
 
 
 BROKEN = [

@@ -6,24 +6,15 @@ import pytest
 
 from etcompile.kubeapi import ClusterError, connect
 from etcompile.kubeapi.client import dropped_fields
+from specs import manifest
 
 
 def config_map(name: str = "seed", **data: str) -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name},
-        "data": data or {"hosts": "a:1"},
-    }
+    return manifest("ConfigMap", name, data=data or {"hosts": "a:1"})
 
 
 def pod(name: str = "worker-0", image: str = "trainer:1") -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "main", "image": image}]},
-    }
+    return manifest("Pod", name, spec={"containers": [{"name": "main", "image": image}]})
 
 
 def test_the_cluster_names_its_kinds(cluster):
@@ -53,13 +44,7 @@ def test_a_name_that_would_lead_elsewhere_is_refused_before_a_request(
             lambda: cluster.list(maps, name),
             lambda: [*cluster.watch(maps, "1", name)],
             lambda: [*cluster.log(name, "main")],
-            lambda: cluster.create(
-                {
-                    "apiVersion": "v1",
-                    "kind": "ConfigMap",
-                    "metadata": {"name": "seed", "namespace": name},
-                }
-            ),
+            lambda: cluster.create(manifest("ConfigMap", "seed", metadata={"namespace": name})),
         ]
         for ask in requests:
             with pytest.raises(ClusterError, match="is not a valid name of a"):
@@ -273,14 +258,7 @@ def test_a_long_list_comes_in_pages_and_whole(cluster, config_maps):
 def test_pages_that_etcd_has_forgotten_are_said_to_have_expired(cluster, control_plane):
     templates = cluster.resource("v1", "PodTemplate")
     for number in range(6):
-        cluster.create(
-            {
-                "apiVersion": "v1",
-                "kind": "PodTemplate",
-                "metadata": {"name": f"t-{number}"},
-                "template": {"spec": pod()["spec"]},
-            }
-        )
+        cluster.create(manifest("PodTemplate", f"t-{number}", template={"spec": pod()["spec"]}))
     pages = cluster.pages(templates, limit=2)
     assert len(next(pages).items) == 2
     cluster.create(config_map("time-passes"))

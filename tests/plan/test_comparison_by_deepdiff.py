@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from etcompile.k8s.listkeys import ABSENT
 from etcompile.plan.comparison import compared
+from specs import manifest
 
 NAMES = st.sampled_from(["alpha", "beta", "gamma", "delta", "a.b/c", "e'f", "[0]", "0"])
 SCALARS = st.booleans() | st.integers(min_value=2) | st.text(min_size=1)
@@ -46,12 +47,7 @@ def changed(draw: st.DrawFn, value: Any) -> Any:
 
 
 def widget(spec: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "example.com/v1",
-        "kind": "Widget",
-        "metadata": {"name": "one"},
-        "spec": spec,
-    }
+    return manifest("Widget", "one", api_version="example.com/v1", spec=spec)
 
 
 def cut(steps: list[Any], value: Any) -> Place:

@@ -7,7 +7,7 @@ import pytest
 from etcompile import Compilation, SecretMode, Settings
 from etcompile.plan.needs import Graph, bundled, deadlock, graph, label
 from etcompile.plan.step import Declared
-from specs import compiled, launcher, scale_in, training_job, worker
+from specs import compiled, launcher, manifest, scale_in, training_job, worker
 
 
 def built(*documents: Any, **options: Any) -> Graph:
@@ -31,12 +31,7 @@ def config_map(name: str, **metadata: Any) -> dict[str, Any]:
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
     containers = [{"name": "main", "image": "busybox:1.36"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": containers, **spec},
-    }
+    return manifest("Pod", name, spec={"containers": containers, **spec})
 
 
 def mounting(name: str) -> list[dict[str, Any]]:
@@ -121,12 +116,12 @@ def test_service_selects_pods_by_all_its_labels_in_the_same_namespace() -> None:
     labels = {"etcompile.dev/job": "mnist", "etcompile.dev/role": "worker"}
     ports = [{"port": 80}]
     services = [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {"selector": selector, "ports": ports},
-        }
+        manifest(
+            "Service",
+            name,
+            metadata={"namespace": namespace},
+            spec={"selector": selector, "ports": ports},
+        )
         for name, namespace, selector in (
             ("all", "ml", labels),
             ("none", "ml", {**labels, "color": "blue"}),
@@ -143,12 +138,7 @@ def test_service_selects_pods_by_all_its_labels_in_the_same_namespace() -> None:
 
 def test_objects_of_unknown_shape_are_only_nodes() -> None:
     odd: list[dict[str, Any]] = [
-        {
-            "apiVersion": "external-secrets.io/v1",
-            "kind": "ExternalSecret",
-            "metadata": {"name": f"odd-{number}"},
-            "spec": spec,
-        }
+        manifest("ExternalSecret", f"odd-{number}", api_version="external-secrets.io/v1", spec=spec)
         for number, spec in enumerate(("text", {"dataFrom": "x"}, {"target": ["y"]}))
     ]
     job_graph = built(training_job(), *odd)

@@ -9,17 +9,13 @@ from etcompile.plan.planner import plan
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Declared, Plan, Step
 from plan.live_objects import live
+from specs import manifest
 
 SET = "applyset-x-v1"
 
 
 def config(name: str = "c", **metadata: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "n", **metadata},
-        "data": {"a": "1"},
-    }
+    return manifest("ConfigMap", name, metadata={"namespace": "n", **metadata}, data={"a": "1"})
 
 
 def changed(value: dict[str, Any]) -> dict[str, Any]:
@@ -28,12 +24,7 @@ def changed(value: dict[str, Any]) -> dict[str, Any]:
 
 def pod(image: str = "busybox:1", *command: str) -> dict[str, Any]:
     container = {"name": "main", "image": image, "command": [*command]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p", "namespace": "n"},
-        "spec": {"containers": [container]},
-    }
+    return manifest("Pod", "p", metadata={"namespace": "n"}, spec={"containers": [container]})
 
 
 def planned(
@@ -197,12 +188,7 @@ def test_what_is_only_to_exist_is_left_as_it_is() -> None:
 
 def test_values_of_secrets_are_nowhere_in_a_plan() -> None:
     def secret(**values: str) -> dict[str, Any]:
-        return {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "s", "namespace": "n"},
-            "stringData": values,
-        }
+        return manifest("Secret", "s", metadata={"namespace": "n"}, stringData=values)
 
     there = {**secret(), "data": {"old": "c2VjcmV0LW9sZA==", "both": "c2VjcmV0LWE="}}
     there.pop("stringData")

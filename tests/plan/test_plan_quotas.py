@@ -7,19 +7,16 @@ import pytest
 
 from etcompile.plan.quotas import usage, within_quotas
 from etcompile.plan.step import FieldChange, Plan, Step, reference
+from specs import manifest
 
 
 def pod(name: str, phase: str = "", **spec: Any) -> dict[str, Any]:
     resources = {"limits": {"cpu": "2", "nvidia.com/gpu": "1"}, "requests": {"cpu": "500m"}}
     main = {"name": "main", "image": "i:1", "resources": resources}
     status = {"status": {"phase": phase}} if phase else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {"containers": [main], **spec},
-        **status,
-    }
+    return manifest(
+        "Pod", name, metadata={"namespace": "ml"}, spec={"containers": [main], **spec}, **status
+    )
 
 
 def full(hard: dict[str, str], used: dict[str, str], **spec: Any) -> dict[str, Any]:
