@@ -52,6 +52,24 @@ def install(plane: Any, files: Iterable[Path]) -> None:
                 raise
 
 
+def definition(group: str, kind: str) -> dict[str, Any]:
+    """The definition of a kind that takes any fields."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    plural = f"{kind.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "scope": "Namespaced",
+            "versions": [version],
+        },
+    }
+
+
 def ask_until_served(plane: Any, url: str, value: Any) -> Any:
     """The answer of an API server that may need a moment before it serves a new kind."""
     for _ in range(100):

@@ -84,20 +84,16 @@ def kubeflow_job(
     }
 
 
-def mpi_job(version: str) -> dict[str, Any]:
+def mpi_job(version: str, name: str = "mnist", workers: int = 2, **spec: Any) -> dict[str, Any]:
     """An MPIJob of the Training Operator, `v1`, or of the MPI Operator, `v2beta1`."""
     container = {"name": "mpi", "image": "example.com/mpi:1"}
     launcher = {**container, "command": ["mpirun", "-np", "2", "train"]}
     types = {
         "Launcher": {"replicas": 1, "template": {"spec": {"containers": [launcher]}}},
-        "Worker": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
+        "Worker": {"replicas": workers, "template": {"spec": {"containers": [container]}}},
     }
-    return {
-        "apiVersion": f"kubeflow.org/{version}",
-        "kind": "MPIJob",
-        "metadata": {"name": "mnist"},
-        "spec": {"mpiReplicaSpecs": types},
-    }
+    spec = {"mpiReplicaSpecs": types, **spec}
+    return manifest("MPIJob", name, api_version=f"kubeflow.org/{version}", spec=spec)
 
 
 def train_job(nodes: int, **trainer: Any) -> dict[str, Any]:
@@ -189,6 +185,13 @@ def manifest(
         "metadata": {"name": name, **(metadata or {})},
         **fields,
     }
+
+
+def claim(name: str, *modes: str) -> dict[str, Any]:
+    """A claim of 1 GiB, by default for one node."""
+    resources = {"requests": {"storage": "1Gi"}}
+    spec = {"accessModes": [*modes] or ["ReadWriteOnce"], "resources": resources}
+    return manifest("PersistentVolumeClaim", name, spec=spec)
 
 
 def scale_out(

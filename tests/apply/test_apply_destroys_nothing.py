@@ -8,28 +8,17 @@ import sys
 
 import pytest
 
-from specs import scale_in, training_job
+from specs import claim, kubeflow_job, scale_in, training_job
 
 EVERYTHING = ("--replace", "--adopt", "--prune", "--config", "take-ownership=*")
 
 
-def claim(*modes):
-    spec = {"accessModes": [*modes], "resources": {"requests": {"storage": "1Gi"}}}
-    metadata = {"name": "checkpoints"}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": metadata,
-        "spec": spec,
-    }
-
-
 def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
-    write(claim("ReadWriteOnce"))
+    write(claim("checkpoints", "ReadWriteOnce"))
     run("apply", "jobs", "--wait", "none", code=0)
     uid = ask("GET", "persistentvolumeclaims/checkpoints")["metadata"]["uid"]
     before = writes()
-    write(claim("ReadWriteMany"))
+    write(claim("checkpoints", "ReadWriteMany"))
     for options in ((), EVERYTHING):
         done = run("apply", "jobs", *options, code=5)
         assert "may delete its volume and everything on it" in done.stderr
@@ -46,39 +35,21 @@ def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
 
 
 def test_removed_access_mode_is_a_difference(run, write, writes):
-    write(claim("ReadWriteOnce", "ReadOnlyMany"))
+    write(claim("checkpoints", "ReadWriteOnce", "ReadOnlyMany"))
     run("apply", "jobs", "--wait", "none", code=0)
-    write(claim("ReadWriteOnce"))
+    write(claim("checkpoints", "ReadWriteOnce"))
     done = run("diff", "jobs", code=1)
     assert "- ReadOnlyMany" in done.stdout
 
 
 def test_a_claim_that_stays_because_it_is_in_use_is_not_said_to_be_deleted(run, write):
-    write(claim("ReadWriteOnce"))
+    write(claim("checkpoints", "ReadWriteOnce"))
     run("apply", "jobs", "--wait", "none")
-    write(claim("ReadWriteMany"))
+    write(claim("checkpoints", "ReadWriteMany"))
     # The API server gives each claim the finalizer that its controller would take away.
     done = run("apply", "jobs", "--replace-data", "checkpoints", "--timeout", "5s", code=3)
     assert "done: nothing\n" in done.stdout
     assert "timed out: it is being deleted, kept by the finalizers kubernetes.io/pvc" in done.stdout
-
-
-def test_a_claim_that_a_pod_mounts_is_not_replaced_under_it(run, write, writes, ask):
-    write(claim("ReadWriteOnce"))
-    run("apply", "jobs", "--wait", "none", code=0)
-    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "checkpoints"}}
-    spec = {"nodeName": "a", "containers": [{"name": "main", "image": "a:1"}], "volumes": [volume]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "reader"}, "spec": spec}
-    write(claim("ReadWriteOnce"), pod)
-    run("apply", "jobs", "--wait", "none", code=0)
-    before = writes()
-    write(claim("ReadWriteMany"), pod)
-    done = run("apply", "jobs", *EVERYTHING, "--replace-data", "*", code=4)
-    assert "Pod reader would keep it" in done.stderr
-    assert writes() == before
-    ask("DELETE", "pods/reader", {"gracePeriodSeconds": 0})
-    write(claim("ReadWriteMany"))
-    run("diff", "jobs", "--replace-data", "*", code=1)
 
 
 def test_objects_of_people_are_replaced_only_on_request(run, write, writes, ask, namespace):
@@ -127,7 +98,7 @@ def test_a_job_goes_though_somebody_edited_its_map(run, write, ask, kubelet, obj
     if how == "delete":
         done = run("delete", "jobs", "--config", "set=team")
     else:
-        write(claim("ReadWriteOnce"))
+        write(claim("checkpoints", "ReadWriteOnce"))
         done = run("apply", "jobs", "--config", "set=team", "--prune", "--wait", "none")
     assert done.returncode == 0, done.stdout + done.stderr
     left = ask("GET", "configmaps/mnist-config")
@@ -135,17 +106,6 @@ def test_a_job_goes_though_somebody_edited_its_map(run, write, ask, kubelet, obj
     assert not left["metadata"].get("labels")
     pods = [name for name in objects() if name.startswith("Pod/")]
     assert pods == []
-
-
-def pytorch_job(name):
-    container = {"name": "pytorch", "image": "train:1", "command": ["python", "train.py"]}
-    replica = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": name},
-        "spec": {"pytorchReplicaSpecs": {"Worker": replica}},
-    }
 
 
 @pytest.mark.parametrize(
@@ -163,7 +123,7 @@ def test_a_job_of_another_kind_with_the_same_name_is_left_alone(
 ):
     applied("mnist", replicas=1)
     before = writes(), objects().keys()
-    write(pytorch_job("mnist"))
+    write(kubeflow_job("PyTorchJob", {"Worker": 1}))
     done = run(command[0], "jobs", *command[1:], code=4)
     assert "TrainingJob mnist" in done.stderr
     assert (writes(), objects().keys()) == before
@@ -317,7 +277,7 @@ def test_option_that_a_plan_file_decides_is_reported(run, write, writes, option)
 def test_a_json_job_whose_variables_are_called_as_a_plan_s_fields_is_no_plan(
     run, write, tmp_path, kubelet
 ):
-    document = pytorch_job("digest")
+    document = kubeflow_job("PyTorchJob", {"Worker": 1})
     container = document["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     container[0]["env"] = [{"name": "steps", "value": "1"}, {"name": "digest", "value": "2"}]
     (tmp_path / "job.json").write_text(json.dumps(document))

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from apply.kubelet import waiting
+from definitions import definition
 from faultproxy import WRITE
 from specs import with_worker
 
@@ -59,22 +60,9 @@ def test_a_kind_whose_definition_is_new_is_waited_for(
 ):
     """Discovery follows a definition that is Established, sometimes only after a moment."""
     group = "late.example.com"
-    schema = {"openAPIV3Schema": {"type": "object"}}
-    names = {"plural": "gauges", "singular": "gauge", "kind": "Gauge"}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"gauges.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": names,
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
-        },
-    }
     gauge = {"apiVersion": f"{group}/v1", "kind": "Gauge", "metadata": {"name": "speed"}}
     job(replicas=1)
-    write(definition, gauge, name="gauges")
+    write(definition(group, "Gauge"), gauge, name="gauges")
     body = '{"kind": "Status", "reason": "NotFound", "code": 404}'
     proxy.add("status", method="GET", path=f"/apis/{group}/v1$", times=12, status=404, body=body)
     run("apply", "jobs", KUBECONFIG=str(through), code=0)
@@ -102,8 +90,6 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
 """
     )
     plugin.chmod(0o755)
-    import json
-
     kubeconfig = control_plane.kubeconfig(token="x", server=proxy.url, namespace=namespace)
     value = json.loads(kubeconfig.read_text())
     value["users"][0]["user"] = {

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from specs import manifest, training_job
+from specs import manifest, mpi_job, training_job
 
 
 def data(objects, name="mnist"):
@@ -36,16 +36,9 @@ def test_the_pair_is_one_that_openssh_reads(applied, kubelet, objects, require, 
 def test_mpi_jobs_get_the_keys_that_their_secret_type_demands(
     run, write, kubelet, objects, namespace
 ):
-    replica = {"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i:1"}]}}}
-    write(
-        manifest(
-            "MPIJob",
-            "pi",
-            api_version="kubeflow.org/v2beta1",
-            metadata={"namespace": namespace},
-            spec={"mpiReplicaSpecs": {"Launcher": replica, "Worker": replica}},
-        )
-    )
+    document = mpi_job("v2beta1", "pi", slotsPerWorker=1)
+    document["metadata"]["namespace"] = namespace
+    write(document)
     run("apply", "jobs", code=0)
     secret = objects()["Secret/pi-ssh"]
     assert secret["type"] == "kubernetes.io/ssh-auth"

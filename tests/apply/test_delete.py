@@ -6,16 +6,7 @@ import time
 import pytest
 import yaml
 
-from specs import manifest, training_job
-
-CLAIM = manifest(
-    "PersistentVolumeClaim",
-    "data",
-    spec={
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-    },
-)
+from specs import claim, training_job
 
 
 @pytest.mark.parametrize("how", ["files", "name"])
@@ -54,7 +45,7 @@ def test_each_deletion_names_the_uid(applied, run, kubelet, control_plane, names
 def test_claims_and_the_secrets_of_others_are_left_and_named(
     run, write, kubelet, ask, namespace, objects
 ):
-    write(training_job(replicas=1), CLAIM)
+    write(training_job(replicas=1), claim("data"))
     label = {"etcompile.dev/job": "mnist", "app.kubernetes.io/managed-by": "etcompile"}
     keys = {"id_rsa": "a", "id_rsa.pub": "b"}
     theirs = {"metadata": {"name": "mnist", "labels": label}, "stringData": keys}

@@ -105,29 +105,12 @@ def test_job_of_another_kind_with_the_name_says_how_to_replace_it(run, write, ob
     run("apply", "jobs", "--wait", "none", code=0)
 
 
-def definition(kind):
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    plural = f"{kind.lower()}s"
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.kubeflow.org"},
-        "spec": {
-            "group": "kubeflow.org",
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "scope": "Namespaced",
-            "versions": [version],
-        },
-    }
-
-
 def test_live_custom_resource_says_how_to_hand_it_over(
     run, write, control_plane, namespace, tmp_path
 ):
     """Deleting it, as a hint once said, would end the training."""
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    control_plane.ask("POST", crds, definition("XGBoostJob"))
+    control_plane.ask("POST", crds, definitions.definition("kubeflow.org", "XGBoostJob"))
     try:
         document = kubeflow_job("XGBoostJob", {"Master": 1})
         path = f"/apis/kubeflow.org/v1/namespaces/{namespace}/xgboostjobs"

@@ -12,6 +12,7 @@ import pytest
 
 import etcompile
 from etcompile import Options
+from specs import mpi_job
 
 RECORDING = """#!/bin/sh
 printf '%s\\n' "$*" >> '{place}/asked'
@@ -29,19 +30,6 @@ done
 shift
 exec sh -c "$*"
 """
-
-
-def mpi_job(version, workers=2, **spec):
-    def role(**fields):
-        return {"template": {"spec": {"containers": [{"name": "mpi", "image": "mpi:5"}]}}, **fields}
-
-    roles = {"Launcher": role(), "Worker": role(replicas=workers)}
-    return {
-        "apiVersion": f"kubeflow.org/{version}",
-        "kind": "MPIJob",
-        "metadata": {"name": "pi"},
-        "spec": {"mpiReplicaSpecs": roles, **spec},
-    }
 
 
 @pytest.fixture
@@ -108,7 +96,7 @@ RANK = ("sh", "-c", 'echo "$OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE"')
 
 
 def test_open_mpi_starts_ranks_through_kubexec(launcher, stand_in, open_mpi, run, place):
-    env = launcher(mpi_job("v1", slotsPerWorker=2))
+    env = launcher(mpi_job("v1", "pi", slotsPerWorker=2))
     stand_in("kubectl", KUBECTL)
     done = run(*open_mpi, *RANK, env=env)
     assert ranks(done) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
@@ -121,7 +109,7 @@ def test_open_mpi_starts_all_daemons_from_the_launcher(
 ):
     # By itself, from 65 hosts on it starts some from workers, which have no rights. A narrower
     # tree has this effect with fewer hosts.
-    env = launcher(mpi_job("v1", workers=5)) | {"OMPI_MCA_routed_radix": "2"}
+    env = launcher(mpi_job("v1", "pi", workers=5)) | {"OMPI_MCA_routed_radix": "2"}
     stand_in("kubectl", "exec sleep 60\n")
     start(*open_mpi, *RANK, env=env, stdout=subprocess.DEVNULL)
     until(lambda: (place / "asked").exists() and len(recorded_calls(place)) == 5)
@@ -130,7 +118,7 @@ def test_open_mpi_starts_all_daemons_from_the_launcher(
 def test_open_mpi_starts_ranks_through_ssh_by_the_workers_full_names(
     launcher, stand_in, open_mpi, run, place
 ):
-    env = launcher(mpi_job("v2beta1", slotsPerWorker=2))
+    env = launcher(mpi_job("v2beta1", "pi", slotsPerWorker=2))
     env["OMPI_MCA_plm_rsh_agent"] = stand_in("ssh", SSH)
     done = run(*open_mpi, *RANK, env=env)
     assert ranks(done) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
@@ -140,7 +128,7 @@ def test_open_mpi_starts_ranks_through_ssh_by_the_workers_full_names(
 
 @pytest.mark.parametrize(("slots", "total"), [(None, 2), (3, 6)])
 def test_open_mpi_counts_the_slots_of_the_hostfile(launcher, open_mpi, stand_in, run, slots, total):
-    job = mpi_job("v2beta1", **({"slotsPerWorker": slots} if slots else {}))
+    job = mpi_job("v2beta1", "pi", **({"slotsPerWorker": slots} if slots else {}))
     env = launcher(job)
     env["OMPI_MCA_plm_rsh_agent"] = stand_in("ssh", SSH)
     assert len(ranks(run(*open_mpi, *RANK, env=env))) == total
@@ -150,7 +138,7 @@ def test_mpich_takes_its_hosts_and_their_slots_from_the_hostfile(
     launcher, stand_in, run, place, require
 ):
     program = require("hydra", which="mpiexec.hydra")
-    env = launcher(mpi_job("v2beta1", mpiImplementation="MPICH", slotsPerWorker=3))
+    env = launcher(mpi_job("v2beta1", "pi", mpiImplementation="MPICH", slotsPerWorker=3))
     env["HYDRA_LAUNCHER_EXEC"] = stand_in("ssh", SSH)
     done = run(program, "-n", "6", "sh", "-c", 'echo "$PMI_RANK of $PMI_SIZE"', env=env)
     assert ranks(done) == [f"{rank} of 6" for rank in range(6)]

@@ -10,25 +10,7 @@ from click.testing import CliRunner, Result
 from keyholders import Controller, Owner
 
 from etcompile.cli.main import program
-from specs import container, training_job
-
-MPI_JOB = {
-    "apiVersion": "kubeflow.org/v2beta1",
-    "kind": "MPIJob",
-    "metadata": {"name": "pi", "namespace": "nlp"},
-    "spec": {
-        "mpiReplicaSpecs": {
-            "Launcher": {
-                "replicas": 1,
-                "template": {"spec": {"containers": [container(command=["mpirun", "/pi"])]}},
-            },
-            "Worker": {
-                "replicas": 2,
-                "template": {"spec": {"containers": [container()]}},
-            },
-        }
-    },
-}
+from specs import mpi_job, training_job
 
 
 class Folder:
@@ -94,7 +76,9 @@ def folder(tmp_path: Path) -> Folder:
 def mpi_folder(tmp_path: Path) -> Folder:
     """A folder with an MPIJob of v2beta1."""
     created = Folder(tmp_path / "mpi")
-    created.job(MPI_JOB)
+    job = mpi_job("v2beta1", "pi")
+    job["metadata"]["namespace"] = "nlp"
+    created.job(job)
     return created
 
 
