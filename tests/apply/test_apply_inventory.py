@@ -79,14 +79,6 @@ def _owner(objects):
     return {"apiVersion": "v1", "kind": "ConfigMap", "name": config["name"], "uid": config["uid"]}
 
 
-def test_without_prune_nothing_is_deleted(applied, run, write, kubelet, objects):
-    applied(replicas=2)
-    before = objects().keys()
-    write(scale_in("less", 1), name="in")
-    run("apply", "jobs", code=0)
-    assert objects().keys() == before
-
-
 @pytest.mark.parametrize("flags", [(), ("--prune",)], ids=["left", "pruned"])
 def test_diff_foresees_what_apply_does_with_what_left(applied, run, write, kubelet, objects, flags):
     applied(replicas=2)
@@ -111,14 +103,6 @@ def test_nothing_is_pruned_before_all_is_applied(applied, run, write, kubelet, o
     write(scale_in("less", 1), service, name="in")
     run("apply", "jobs", "--prune", code=7)
     assert objects().keys() == before
-
-
-def test_new_run_replaces_the_previous_one_in_the_inventory(run, job, kubelet, objects):
-    job(replicas=1)
-    run("apply", "jobs", "--run", "a")
-    run("apply", "jobs", "--run", "b", "--prune", code=0)
-    pods = {name for name in objects() if name.startswith("Pod/")}
-    assert pods == {"Pod/mnist-b-launcher", "Pod/mnist-b-worker-0"}
 
 
 def test_the_parent_names_a_kind_as_long_as_there_are_members_of_it(
@@ -153,13 +137,6 @@ def test_a_set_of_another_tool_is_refused(run, job, writes, ask, namespace, kube
     assert "belongs to kubectl/v1.34.4" in done.stderr
     assert writes() == []
     run("apply", "jobs", "--adopt", code=0)
-
-
-def test_config_map_that_is_no_parent_does_not_become_one(run, job, writes, ask):
-    job(replicas=1)
-    ask("POST", "configmaps", {"metadata": {"name": "etcompile-mnist"}})
-    run("apply", "jobs", code=4)
-    assert writes() == []
 
 
 @pytest.fixture

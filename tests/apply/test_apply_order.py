@@ -1,6 +1,5 @@
 """What is written, when, and that nothing is written twice: told by the audit log."""
 
-import subprocess
 import time
 from pathlib import Path
 
@@ -114,21 +113,6 @@ def test_a_scale_in_is_the_host_list_a_while_to_drain_the_pod_and_its_service(
     ]
 
 
-def test_drain_lasts_as_long_as_the_option_says(
-    applied, run, write, kubelet, control_plane, namespace
-):
-    applied(replicas=2)
-    write(scale_in("less", 1), name="in")
-    done = run("apply", "jobs", "--prune", "--config", "drain=3s", code=0)
-    assert "drains for at most 3 s" in done.stdout
-    at = {
-        (event["verb"], event["objectRef"]["name"]): event["requestReceivedTimestamp"]
-        for event in control_plane.writes(namespace)
-    }
-    listed = _seconds(at["patch", "mnist-config"])
-    assert _seconds(at["delete", "mnist-worker-1"]) - listed >= 2.9
-
-
 def test_what_is_in_a_new_namespace_comes_after_it(run, write, control_plane, namespace, tmp_path):
     other = f"{namespace}-new"
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
@@ -137,29 +121,3 @@ def test_what_is_in_a_new_namespace_comes_after_it(run, write, control_plane, na
     run("apply", "jobs", code=0)
     seed = control_plane.ask("GET", f"/api/v1/namespaces/{other}/configmaps/seed")
     assert seed["data"] == {"a": "1"}
-
-
-def test_two_jobs_are_applied_side_by_side_each_with_an_inventory(run, write, kubelet, objects):
-    from specs import training_job
-
-    write(training_job("one", replicas=1), training_job("two", replicas=1))
-    run("apply", "jobs", code=0)
-    assert {"ConfigMap/etcompile-one", "ConfigMap/etcompile-two"} <= objects().keys()
-
-
-def _seconds(stamp: str) -> float:
-    from datetime import datetime
-
-    return datetime.fromisoformat(stamp).timestamp()
-
-
-def test_apply_creates_the_objects_that_render_writes(run, job, kubelet, objects):
-    job(replicas=1)
-    rendered = run("render", "jobs")
-    names = {
-        f"{one['kind']}/{one['metadata']['name']}" for one in yaml.safe_load_all(rendered.stdout)
-    }
-    assert isinstance(rendered, subprocess.CompletedProcess)
-    run("apply", "jobs")
-    assert objects().keys() - names == {"ConfigMap/etcompile-mnist", "Secret/mnist"}
-    assert names <= objects().keys()

@@ -28,6 +28,7 @@ def test_terminal_shows_what_apply_waits_for_in_one_line_that_changes(job, kubel
     kubelet.let("mnist-worker-1", unschedulable("0/3 nodes are available"))
     code, shown = on_terminal("apply", "jobs", "--timeout", "5s", COLUMNS="200")
     assert code == 3
+    assert b"\x1b[32mcreated\x1b[0m" in shown
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
     live = re.findall(r"done, waiting [\d:]+ for Pod \S+ ?\S*: [^\r]*", text)
     assert any("mnist-worker-1: cannot be scheduled: 0/3 nodes" in line for line in live), text

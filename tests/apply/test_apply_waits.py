@@ -1,7 +1,6 @@
 """What apply waits for, what it says meanwhile, and when it gives up."""
 
 import json
-import re
 import threading
 import time
 
@@ -11,13 +10,6 @@ from apply.kubelet import ended, ready, unschedulable, waiting
 from specs import training_job
 
 PULL = 'Back-off pulling image "horovod/horovod:0.28.1"'
-
-
-def test_a_job_is_done_when_all_its_pods_are_ready(run, job, kubelet):
-    job(replicas=2)
-    done = run("apply", "jobs", code=0)
-    for pods in ("mnist-launcher", "mnist-worker-0, 1 (2 Pods)"):
-        assert f"Pod {pods}  ready" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -54,13 +46,6 @@ def test_an_image_that_cannot_be_named_fails_at_once_with_what_waits_for_the_pod
     assert "timed out" not in done.stdout
     assert "InvalidImageName" in done.stdout
     assert "Pod mnist-launcher: it depends on Pod mnist-worker-0, which failed" in done.stdout
-
-
-def test_failed_pod_is_reported_with_its_exit_code(run, job, kubelet):
-    job(replicas=1)
-    kubelet.let("mnist-launcher", ended(code=137))
-    done = run("apply", "jobs", code=3)
-    assert "Pod mnist-launcher: container main ended with exit code 137" in done.stdout
 
 
 def test_an_event_explains_what_a_pod_does_not_know_of_itself(run, job, kubelet, ask, namespace):
@@ -217,19 +202,6 @@ def test_quiet_says_what_is_wrong_and_nothing_else(run, write, kubelet):
     time.sleep(0.5)
     done = run("apply", "jobs", "-q", code=3)
     assert "exit code 1" in done.stdout
-
-
-def test_a_terminal_gets_coloured_lines_that_end_in_the_list_of_what_is_not_ready(
-    job, kubelet, on_terminal
-):
-    job(replicas=1)
-    kubelet.let("mnist-worker-0", unschedulable("no gpu"))
-    code, shown = on_terminal("apply", "jobs", "--timeout", "4s")
-    assert code == 3
-    assert b"\x1b[32mcreated\x1b[0m" in shown
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
-    assert re.search(r"Pod \S*mnist-worker-0 +waiting: cannot be scheduled: no gpu", text)
-    assert text.rstrip().endswith("Pod mnist-worker-0: cannot be scheduled: no gpu")
 
 
 def test_reason_of_an_earlier_pod_of_that_name_is_not_repeated(run, write, kubelet, ask, namespace):

@@ -6,7 +6,7 @@ import pytest
 
 from apply.kubelet import ended, ready, unschedulable, waiting
 from etcompile.k8s.serverpath import place
-from etcompile.kubeapi.errors import Cause, ClusterError
+from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import (
     Choices,
@@ -225,10 +225,3 @@ def test_field_is_located_where_the_server_says_it_is():
 def test_whose_business_a_refusal_is(error, why, fatal):
     result = refusal(POD, error)
     assert (result.cause, result.fatal) == (why, fatal)
-
-
-def test_a_conflict_names_the_field_and_its_manager():
-    cause = Cause("FieldManagerConflict", 'conflict with "kubectl" using v1', ".data.a")
-    error = ClusterError("Conflict", "1 conflict", status=409, causes=(cause,))
-    ref = ObjectRef("v1", "ConfigMap", "ml", "x")
-    assert refusal(ref, error).reasons == ("kubectl owns .data.a",)

@@ -1,7 +1,6 @@
 """A job is run again: all its Pods go, with what was written down of the run, and come anew."""
 
 import json
-import signal
 
 import pytest
 import yaml
@@ -170,17 +169,6 @@ def test_a_job_that_is_suspended_is_refused(run, write, kubelet, namespace):
     run("apply", "jobs", code=0)
     done = run("restart", "mnist", code=7)
     assert "mnist cannot be restarted: it is suspended" in done.stderr
-
-
-def test_one_that_is_killed_is_finished_by_the_next(run, start, applied, objects, slow):
-    started = start("restart", "mnist", "--concurrency", "1", KUBECONFIG=str(slow.kubeconfig))
-    while started.poll() is None and slow.count() < 4:
-        pass
-    started.send_signal(signal.SIGKILL)
-    started.wait()
-    run("restart", "mnist", code=0)
-    assert uids(objects).keys() == PODS
-    assert "no differences" in run("diff", "jobs").stdout
 
 
 def test_one_that_cannot_delete_creates_nothing(run, applied, ask, objects, kubelet):

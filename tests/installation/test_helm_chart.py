@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from etcompile.k8s.names import is_key, is_label, is_label_value, is_subdomain
-from installation.choices import CHOICES
 from installation.doors import CHART, Rendered, by_helm, parsed, run, templated
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
@@ -293,31 +292,6 @@ def test_two_releases_share_no_object_and_no_pod(
     selector = first.of("Deployment")["spec"]["selector"]["matchLabels"]
     pod = second.of("Deployment")["spec"]["template"]["metadata"]["labels"]
     assert one[1] != other[1] or not selector.items() <= pod.items()
-
-
-def test_what_cannot_be_changed_stays_on_an_upgrade(helm: Path, tmp_path: Path) -> None:
-    """Helm sends the next version of the chart, with whatever values, to the same objects."""
-    packaged = run(
-        *(helm, "package", CHART, "--destination", tmp_path),
-        *("--version", "9.9.9", "--app-version", "9.9.9"),
-    )
-    assert packaged.returncode == 0, packaged.stderr
-    done = run(helm, "template", "etcompile-watch", tmp_path / "etcompile-watch-9.9.9.tgz")
-    next_one = Rendered(parsed(done.stdout)).of("Deployment")
-    assert next_one["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":9.9.9")
-    selectors = [next_one["spec"]["selector"]]
-    roles = set()
-    for installation, values in CHOICES.values():
-        if "fullnameOverride" not in values:
-            rendered = by_helm(helm, values, namespace=installation.home)
-            selectors.append(rendered.of("Deployment")["spec"]["selector"])
-            roles |= {
-                (one["kind"], one["metadata"]["name"], one["roleRef"]["name"])
-                for one in rendered.objects
-                if one["kind"].endswith("RoleBinding")
-            }
-    assert all(selector == selectors[0] for selector in selectors)
-    assert all(binding == role for _, binding, role in roles)
 
 
 # ---- clusters ------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import yaml
 from msgspec import structs
 
 from etcompile.integrations.watcher_manifests import POLICY, Installation, manifests
-from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
 from installation.choices import HERE, IMAGE
 from installation.doors import (
     CHART,
@@ -46,14 +45,6 @@ def test_the_policy_of_the_chart_is_that_of_the_kustomization() -> None:
     policy = manifests(HERE)[0]
     copy = yaml.safe_load((CHART / "files" / "policy.yaml").read_text("utf-8"))
     assert copy == policy["spec"]
-
-
-def test_the_policy_is_about_the_names_that_the_watcher_uses() -> None:
-    policy = manifests(HERE)[0]
-    conditions = {one["name"]: one["expression"] for one in policy["spec"]["matchConditions"]}
-    for name in (JOB_LABEL, STATUS_END, HOSTS_END):
-        assert f"'{name}'" in conditions["of-a-job"]
-    assert policy["metadata"]["name"].startswith(f"{POLICY}.")
 
 
 @pytest.mark.parametrize("page", [PAGE, README], ids=lambda path: path.name)

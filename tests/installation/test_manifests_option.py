@@ -66,16 +66,6 @@ def test_manifests_for_all_namespaces_include_a_separate_namespace():
     assert "Namespace" not in [kind for kind, _, _ in keys("--all-namespaces", "--home", "ops")]
 
 
-def test_deployment_passes_arguments_that_the_command_accepts():
-    arguments = written("--namespace", "ml")[-1]["spec"]["template"]["spec"]["containers"][0][
-        "args"
-    ]
-    assert arguments[0] == "watch"
-    with command.make_context("watch", arguments[1:]) as context:
-        assert context.params["namespaces"] == ("ml",)
-        assert context.params["home"] == "ml"
-
-
 INSTALLATIONS = [
     ("-n", "nlp"),
     ("-n", "vision"),

@@ -93,25 +93,6 @@ def test_what_is_there_decides(there: Any, rights: Any, action: str, words: str)
     assert words in " ".join(step.reasons)
 
 
-def test_a_conflict_names_the_manager_the_field_and_both_values() -> None:
-    there = live(changed(config()), others={"scaler": {"data": {"a": "3"}}})
-    step = only([config()], [there])
-    (change,) = step.changes
-    reported = (change.path, change.before, change.after, change.manager)
-    assert reported == ("data.a", "3", "1", "scaler")
-    assert step.needs == "take-ownership"
-
-
-def test_a_field_that_cannot_change_needs_a_replacement() -> None:
-    desired, there = pod("busybox:1", "b"), live(pod("busybox:1", "a"))
-    step = only([desired], [there])
-    assert (step.action, step.needs) == ("replace", "replace")
-    assert "spec.containers[main].command" in step.reasons[0]
-    assert all(change.immutable for change in step.changes)
-    allowed = only([desired], [there], replace=True)
-    assert (allowed.action, allowed.needs, allowed.uid) == ("replace", None, "uid-p")
-
-
 def test_an_image_changes_in_place_and_says_what_that_does() -> None:
     step = only([pod("busybox:2")], [live(pod("busybox:1"))])
     assert step.action == "update"
@@ -184,19 +165,6 @@ def test_what_is_only_to_exist_is_left_as_it_is() -> None:
     created_once = frozenset({("", "ConfigMap", "n", "c")})
     result = plan([Declared(None, [config()], create_only=created_once)], [live(changed(config()))])
     assert [step.action for step in result.steps] == ["unchanged"]
-
-
-def test_values_of_secrets_are_nowhere_in_a_plan() -> None:
-    def secret(**values: str) -> dict[str, Any]:
-        return manifest("Secret", "s", metadata={"namespace": "n"}, stringData=values)
-
-    there = {**secret(), "data": {"old": "c2VjcmV0LW9sZA==", "both": "c2VjcmV0LWE="}}
-    there.pop("stringData")
-    result = planned([secret(both="secret-b", new="secret-new")], [live(there)])
-    text = repr(result)
-    assert len(result.steps[0].changes) == 3
-    assert "secret-" not in text
-    assert "c2VjcmV0" not in text
 
 
 def test_a_plan_says_whether_it_differs() -> None:
@@ -272,44 +240,6 @@ def test_nothing_deletes_an_object_that_prevents_it(of: str) -> None:
     step = only([desired], [there], **every)
     assert (step.action, step.needs) == ("conflict", None)
     assert "etcompile.dev/prevent-destroy" in step.reasons[-1]
-
-
-def test_an_object_that_prevents_its_deletion_is_not_pruned_either() -> None:
-    old = member(config("old"))
-    old["metadata"] |= PREVENTED
-    (step,) = planned([], [old], inventory=SET, prune=True).steps
-    assert step.action == "conflict"
-
-
-def test_a_map_with_keys_of_others_is_released_and_not_pruned() -> None:
-    old = live(config("old"), others={"people": {"data": {"notes": "x"}}})
-    old["metadata"]["labels"] = {"applyset.kubernetes.io/part-of": SET}
-    (step,) = planned([], [old], inventory=SET, prune=True).steps
-    assert step.action == "release"
-    assert step.reasons[0].startswith("it also holds data.notes of people")
-    assert step.manifest is not None
-    assert set(step.manifest) == {"apiVersion", "kind", "metadata"}
-    (released,) = planned([], [old], inventory=SET).steps
-    assert (released.action, released.reasons) == (
-        "unmanaged",
-        ("it is no longer in the files; --prune deletes it",),
-    )
-    old["metadata"] |= {"annotations": PREVENTED["annotations"]}
-    (refused,) = planned([], [old], inventory=SET, prune=True).steps
-    assert refused.action == "conflict"
-
-
-def stored(kind: str) -> dict[str, Any]:
-    document = f"apiVersion: kubeflow.org/v1\n  kind: {kind}\n  metadata: {{}}\n"
-    text = f"apiVersion: etcompile.dev/v1alpha1\nkind: StoredJob\ndocument:\n  {document}"
-    labels = {"labels": {"etcompile.dev/job": "bert"}}
-    return {**config("bert-config", **labels), "data": {"job.yaml": text}}
-
-
-def test_a_job_of_another_kind_with_the_same_name_is_refused_whatever_is_allowed() -> None:
-    step = only([stored("TFJob")], [live(stored("PyTorchJob"))], adopt=True, replace=True)
-    assert (step.action, step.needs) == ("conflict", None)
-    assert "PyTorchJob bert" in step.reasons[0]
 
 
 def using(claim: str, name: str, **spec: Any) -> dict[str, Any]:

@@ -32,29 +32,6 @@ def in_order(plan: Plan, *starts: str) -> None:
     assert places == sorted(places), [plan.steps[at].id for at in sorted(places)]
 
 
-def test_scale_out_makes_service_pod_and_waits_for_it_before_the_host_list() -> None:
-    result = between(compiled(training_job()), compiled(training_job(), scale_out("o", 1)))
-    assert [step.id for step in result.steps if step.action != "unchanged"] == [
-        "create Service mnist-worker-2",
-        "create Pod mnist-worker-2",
-        "wait until ready Pod mnist-worker-2",
-        "update ConfigMap mnist-config",
-    ]
-
-
-def test_scale_in_changes_the_host_list_drains_and_then_deletes_pod_and_service() -> None:
-    new = compiled(training_job(), scale_in("i", ["mnist-worker-1"]))
-    result = between(compiled(training_job()), new)
-    assert [step.id for step in result.steps if step.action != "unchanged"] == [
-        "update ConfigMap mnist-config",
-        "wait until drained Pod mnist-worker-1",
-        "delete Pod mnist-worker-1",
-        "delete Service mnist-worker-1",
-    ]
-    drained = result.steps[1]
-    assert drained.limit is not None
-
-
 def test_both_at_once_write_the_list_once_between_them() -> None:
     new = compiled(training_job(), scale_out("o", 1), scale_in("i", ["mnist-worker-0"]))
     in_order(

@@ -62,13 +62,6 @@ def test_a_job_counts_with_the_pods_that_its_controller_makes() -> None:
     assert "pods" not in usage({**job, "spec": {"suspend": True, "template": template}})
 
 
-def test_what_must_be_free_goes_before_anything_is_changed() -> None:
-    quota = full({"requests.nvidia.com/gpu": "1"}, {"requests.nvidia.com/gpu": "1"})
-    plan = planned(pod("old", phase="Running"), quota=quota)
-    assert names(plan) == ["delete old", "update s", "create new"]
-    assert plan.steps[0].frees_quota
-
-
 @pytest.mark.parametrize(
     "quota",
     [
