@@ -104,8 +104,10 @@ def control_character(text: Text) -> Diagnostic | None:
     # YAML allows all characters that Python calls printable, and most texts have no others.
     if text.content.replace("\n", "").replace("\r", "").replace("\t", "").isprintable():
         return None
-    pattern = _NOT_ALLOWED_ASCII if text.content.isascii() else _NOT_ALLOWED
-    match = re.search(pattern, text.content)
+    if text.content.isascii():
+        match = re.search(_NOT_ALLOWED_ASCII, text.content)
+    else:
+        match = re.search(_NOT_ALLOWED, text.content)
     if match is None:
         return None
     code = f"U+{ord(match[0]):04X}"
