@@ -79,7 +79,7 @@ def to_yaml(value: Any) -> str:
         TypeError: The value, or one inside it, is not a JSON value.
         ValueError: A number is infinite or not a number, or a text holds half a surrogate pair.
     """
-    return _document(value, {})
+    return next(to_documents((value,)))
 
 
 def to_documents(values: Iterable[Any]) -> Iterator[str]:
@@ -90,24 +90,21 @@ def to_documents(values: Iterable[Any]) -> Iterator[str]:
     """
     written: _Written = {}
     for value in values:
-        yield _document(value, written)
-
-
-def _document(value: Any, written: _Written) -> str:
-    out: list[str] = []
-    if isinstance(value, dict) and value:
-        first = [(key, value[key]) for key in _FIRST_KEYS if key in value]
-        rest = [item for item in _sorted_items(value) if item[0] not in _FIRST_KEYS]
-        _mapping(first + rest, "", "", out, written)
-    elif isinstance(value, list | tuple) and value:
-        _sequence(value, "", "", out, written)
-    elif isinstance(value, str) and "\n" in value:
-        # At the root, readers disagree on the base of an indentation indicator.
-        literal = None if _STARTS_BLANK.match(value) else _literal(value, "  ")
-        out.append(literal or _double_quoted(value) + "\n")
-    else:
-        out.append(_leaf(value, ""))
-    return "".join(out)
+        out: list[str] = []
+        if isinstance(value, dict) and value:
+            first = [(key, value[key]) for key in _FIRST_KEYS if key in value]
+            others = sorted(value.items(), key=_KEY)
+            rest = [item for item in others if item[0] not in _FIRST_KEYS]
+            _mapping(first + rest, "", "", out, written)
+        elif isinstance(value, list | tuple) and value:
+            _sequence(value, "", "", out, written)
+        elif isinstance(value, str) and "\n" in value:
+            # At the root, readers disagree on the base of an indentation indicator.
+            literal = None if _STARTS_BLANK.match(value) else _literal(value, "  ")
+            out.append(literal or _double_quoted(value) + "\n")
+        else:
+            out.append(_leaf(value, ""))
+        yield "".join(out)
 
 
 def _mapping(
@@ -142,7 +139,7 @@ def _children(value: Any, indent: str, lead: str, written: _Written) -> str:
     if key not in written:
         out: list[str] = []
         if isinstance(value, dict):
-            _mapping(_sorted_items(value), indent, lead, out, written)
+            _mapping(sorted(value.items(), key=_KEY), indent, lead, out, written)
         else:
             _sequence(value, indent, lead, out, written)
         text = "".join(out)
@@ -238,7 +235,3 @@ def _literal(text: str, indent: str) -> str | None:
     lines = text.removesuffix("\n").split("\n")
     block = "\n".join(indent + line if line else "" for line in lines)
     return f"|{indicator}{chomping}\n{block}\n"
-
-
-def _sorted_items(mapping: dict[str, Any]) -> list[tuple[str, Any]]:
-    return sorted(mapping.items(), key=_KEY)
