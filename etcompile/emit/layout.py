@@ -140,9 +140,20 @@ def _flat(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
 
 
 def _numbered(group: Group, *, split: bool) -> dict[str, str]:
+    """Return the files of a group; by their numbers any tool reads them in the right order."""
     by_file: dict[str, list[Manifest]] = collections.defaultdict(list)
     for manifest in ordered(group.objects):
-        by_file[_file(manifest, of_job=group.name is not None)].append(manifest)
+        number = wave(manifest)
+        if number < WAVE_CONFIG:
+            # SOPS decrypts by file, so each encrypted object is in its own.
+            file = f"10-{_safe(_stem(manifest))}" if "sops" in manifest else "10-prereqs"
+        elif number < WAVE_PODS:
+            file = "20-config"
+        elif group.name is None:
+            file = "80-workload"
+        else:
+            file = "91-workers" if label(manifest, _ROLE_LABEL) == "worker" else "90-launcher"
+        by_file[file].append(manifest)
     in_order = sorted(by_file.items())
     if not split:
         return {f"{file}.yaml": stream(inside, group.sources) for file, inside in in_order}
@@ -159,19 +170,6 @@ def _numbered(group: Group, *, split: bool) -> dict[str, str]:
         digest = "" if exact else f"-{sha256(json.dumps(identity(manifest)).encode())[:8]}"
         files[_free(f"{name}{digest}", used, ".yaml")] = stream([manifest], group.sources)
     return files
-
-
-def _file(manifest: Manifest, *, of_job: bool) -> str:
-    """Return the file of an object; numbers make any tool read files in the right order."""
-    number = wave(manifest)
-    if number < WAVE_CONFIG:
-        # SOPS decrypts by file, so each encrypted object is in its own.
-        return f"10-{_safe(_stem(manifest))}" if "sops" in manifest else "10-prereqs"
-    if number < WAVE_PODS:
-        return "20-config"
-    if not of_job:
-        return "80-workload"
-    return "91-workers" if label(manifest, _ROLE_LABEL) == "worker" else "90-launcher"
 
 
 def _safe(stem: str) -> str:
