@@ -63,7 +63,16 @@ class Origin(Struct, eq=False):
         A list or mapping without brackets begins on the line after its key, so the key is returned.
         """
         if self._root is None:
-            self._root = self._places()
+            content = self.text.content
+            # Include the indentation of the first value, so that the other lines align.
+            while self.start > 0 and content[self.start - 1] == " ":
+                self.start -= 1
+            # JSON may have halves of surrogate pairs, which YAML has not. Values do not matter.
+            written = re.sub(_SURROGATE, r"\\ufe", content[self.start : self.end])
+            try:
+                self._root = next(places(written))
+            except YAMLError:
+                self._root = Place(0, 0)  # other JSON that is not YAML
         place, span = self._root, None
         for step in path:
             entry = place.entries.get(step)
@@ -74,18 +83,6 @@ class Origin(Struct, eq=False):
         if span is None or not (key or place.block or place.start == place.end):
             span = place.start, place.end
         return self.text.location(self.start + span[0], self.start + span[1])
-
-    def _places(self) -> Place:
-        content = self.text.content
-        # Include the indentation of the first value, so that the other lines align.
-        while self.start > 0 and content[self.start - 1] == " ":
-            self.start -= 1
-        # JSON may have halves of surrogate pairs, which YAML has not. Values do not matter here.
-        written = re.sub(_SURROGATE, r"\\ufe", content[self.start : self.end])
-        try:
-            return next(places(written))
-        except YAMLError:
-            return Place(0, 0)  # other JSON that is not YAML
 
 
 def places(content: str) -> Iterator[Place]:
