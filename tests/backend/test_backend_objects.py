@@ -68,10 +68,6 @@ def test_elsewhere_the_namespace_is_left_to_whoever_applies() -> None:
 # Secrets ----------------------------------------------------------------------------------------
 
 
-def test_the_default_only_refers_to_the_key_pair() -> None:
-    assert not of_kind(compiled(training_job()), "Secret", "ExternalSecret", "SSHKey")
-
-
 def test_an_existing_secret_is_mounted_under_its_name() -> None:
     settings = Settings(secret=SecretMode("existing", "team-key"))
     result = compiled(training_job(), settings=settings)
@@ -88,18 +84,6 @@ def test_external_secrets_make_the_key_pair_once() -> None:
     assert set(external["spec"]["target"]["template"]["data"]) == {"id_rsa", "id_rsa.pub", "config"}
     reference = external["spec"]["dataFrom"][0]["sourceRef"]["generatorRef"]
     assert reference["name"] == generator["metadata"]["name"]
-
-
-def test_a_secret_that_the_job_names_wins_over_the_setting() -> None:
-    job = training_job()
-    job["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": "mine"}
-    result = compiled(job, settings=Settings(secret=SecretMode("external")))
-    assert not of_kind(result, "ExternalSecret", "SSHKey")
-
-
-def test_kubexec_mode_has_no_keys_at_all() -> None:
-    result = compiled(training_job(launcherAttachMode="kubexec"), namespace="ml")
-    assert not [v for p in of_kind(result, "Pod") for v in p["spec"]["volumes"] if "secret" in v]
 
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
@@ -169,13 +153,6 @@ def test_a_mount_over_ours_is_refused(path: str) -> None:
     spec["volumes"] = [{"name": "mine", "emptyDir": {}}]
     spec["containers"][0]["volumeMounts"] = [{"name": "mine", "mountPath": path}]
     assert errors(job) == ["ET2047"]
-
-
-def test_a_misspelt_annotation_of_ours_is_a_warning_with_the_right_one() -> None:
-    job = training_job()
-    job["metadata"]["annotations"] = {"etcompile.dev/gate-timout": "60"}
-    [warning] = compiled(job).diagnostics
-    assert (warning.code, warning.hint) == ("ET2041", "did you mean 'etcompile.dev/gate-timeout'?")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import etcompile
 from etcompile import Compilation, Options, SecretMode, Settings
-from etcompile.compiler.stored import read_stored
 from etcompile.model import PROFILES
 from specs import by_name, compiled, errors, launcher, scale_in, scale_out, training_job, warnings
 
@@ -88,13 +86,6 @@ def test_a_freed_index_that_is_used_again_does_not_change_the_launcher(
     assert before["Pod", "mnist-launcher"] == after["Pod", "mnist-launcher"]
 
 
-def test_only_pods_that_serve_are_healthy_before_they_end() -> None:
-    objects = by_name(compiled(training_job(), **settings_for(("argocd",))))
-    ignore = "argocd.argoproj.io/ignore-restart-policy"
-    assert annotations(objects["Pod", "mnist-worker-0"])[ignore] == "true"
-    assert ignore not in annotations(objects["Pod", "mnist-launcher"])
-
-
 def test_worker_with_a_custom_command_is_progressing_until_it_ends() -> None:
     job = training_job()
     worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
@@ -104,24 +95,6 @@ def test_worker_with_a_custom_command_is_progressing_until_it_ends() -> None:
         SYNC_WAVE,
         "etcompile.dev/spec-hash",
     ]
-
-
-def test_kinds_of_external_secrets_need_no_definition_at_the_dry_run() -> None:
-    settings = Settings(profiles=("argocd",), secret=SecretMode("external"))
-    objects = by_name(compiled(training_job(), settings=settings))
-    for key in (("SSHKey", "mnist-ssh"), ("ExternalSecret", "mnist-ssh")):
-        assert annotations(objects[key])[SYNC_OPTIONS] == "SkipDryRunOnMissingResource=true"
-
-
-def test_a_claim_outlives_the_job_and_comes_with_the_pods() -> None:
-    claim = by_name(compiled(training_job(), CLAIM, **settings_for(("argocd", "flux"))))[
-        "PersistentVolumeClaim", "checkpoints"
-    ]
-    assert annotations(claim) == {
-        SYNC_OPTIONS: "Prune=false,Delete=false",
-        SYNC_WAVE: "100",
-        "kustomize.toolkit.fluxcd.io/prune": "Disabled",
-    }
 
 
 def test_what_an_object_says_itself_stays() -> None:
@@ -140,21 +113,6 @@ def test_a_label_that_flux_reads_counts_as_said() -> None:
     labels = {"kustomize.toolkit.fluxcd.io/prune": "enabled"}
     claim = {**CLAIM, "metadata": {"name": "checkpoints", "labels": labels}}
     objects = by_name(compiled(training_job(), claim, **settings_for(("flux",))))
-    assert annotations(objects["PersistentVolumeClaim", "checkpoints"]) == {}
-
-
-def test_kapp_applies_each_wave_after_all_that_come_before() -> None:
-    objects = by_name(compiled(training_job(), CLAIM, **settings_for(("kapp",))))
-    launcher_pod = annotations(objects["Pod", "mnist-launcher"])
-    assert launcher_pod["kapp.k14s.io/change-group"] == "etcompile.dev/mnist-100"
-    assert launcher_pod["kapp.k14s.io/change-rule.0"] == (
-        "upsert after upserting etcompile.dev/mnist--10"
-    )
-    assert launcher_pod["kapp.k14s.io/change-rule.1"] == (
-        "upsert after upserting etcompile.dev/mnist-0"
-    )
-    account = annotations(objects["ServiceAccount", "mnist-launcher"])
-    assert account == {"kapp.k14s.io/change-group": "etcompile.dev/mnist--10"}
     assert annotations(objects["PersistentVolumeClaim", "checkpoints"]) == {}
 
 
@@ -188,16 +146,6 @@ def test_pods_in_two_waves_are_warned_about() -> None:
     launcher(job)["template"]["metadata"] = {"annotations": {SYNC_WAVE: "5"}}
     assert "ET4012" in warnings(job, **settings_for(("argocd",)))
     assert "ET4012" in warnings(job)
-
-
-def test_the_stored_job_remembers_its_profiles() -> None:
-    objects = by_name(compiled(training_job(), **settings_for(("flux", "kapp"))))
-    stored = yaml.safe_load(objects["ConfigMap", "mnist-config"]["data"]["job.yaml"])
-    assert stored["settings"]["profiles"] == ["flux", "kapp"]
-    assert read_stored(stored)[1].profiles == ("flux", "kapp")
-    plain = by_name(compiled(training_job()))["ConfigMap", "mnist-config"]["data"]["job.yaml"]
-    assert "profiles" not in plain
-    assert read_stored(yaml.safe_load(plain))[1].profiles == ()
 
 
 # The page ---------------------------------------------------------------------------------------

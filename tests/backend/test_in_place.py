@@ -296,13 +296,6 @@ def test_who_only_serves_does_not_coordinate() -> None:
     ]
 
 
-def test_the_name_of_a_trainjobs_coordinator_needs_no_search_domain() -> None:
-    job = in_place(JOBS["trainjob/torch"])
-    name = job["metadata"]["name"]
-    flags = options(job, f"{name}-node-0-1")
-    assert f"--coordinator={name}-node-0-0.{name}" in flags
-
-
 def test_a_launcher_looks_at_its_workers_before_it_runs_again() -> None:
     gate = f"--gate={SCRIPTS}/wait-for-workers.sh"
     assert options(in_place(training_job()), "mnist-launcher") == ["--backoff-limit=6", gate]
@@ -388,13 +381,6 @@ def test_supervisor_receives_the_permanent_exit_codes(policy, permanent) -> None
 def test_supervisor_of_a_server_that_never_ends_gets_the_serves_option() -> None:
     job = in_place(kubeflow_job("TFJob", {"PS": worker("OnFailure"), "Worker": worker()}))
     assert options(job, "mnist-ps-0")[3:] == ["--serves"]
-
-
-def test_arguments_stay_where_they_are() -> None:
-    job = in_place(kubeflow_job("JAXJob", {"Worker": replicas("JAXJob", 1, args=["--lr", "1"])}))
-    pod = by_name(compiled(job))["Pod", "mnist-worker-0"]
-    assert main_of(pod)["command"][-1] == "train"
-    assert main_of(pod)["args"] == ["--lr", "1"]
 
 
 def test_only_the_main_container_is_supervised() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from etcompile import SecretMode, Settings
 from specs import (
     HOROVOD,
     by_name,
@@ -114,7 +115,7 @@ def test_et_operator_05_bounds_hold_for_the_job(bounds: dict[str, int], code: st
 def test_et_operator_16_a_named_secret_is_the_one_that_is_used() -> None:
     job = training_job()
     job["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": "team-key"}
-    result = compiled(job)
+    result = compiled(job, settings=Settings(secret=SecretMode("external")))
     assert not [one for one in result.objects if one["kind"] in ("Secret", "ExternalSecret")]
     volumes = by_name(result)["Pod", "mnist-launcher"]["spec"]["volumes"]
     assert [v["secret"]["secretName"] for v in volumes if "secret" in v] == ["team-key"]

@@ -1,6 +1,5 @@
 import contextlib
 import os
-import random
 import re
 import shutil
 import signal
@@ -105,14 +104,6 @@ def test_a_folder_that_is_right_is_not_touched(tmp_path: Path) -> None:
     result = _done(out, _NEW)
     assert (result.written, result.unchanged, result.removed) == (0, 4, ())
     assert _state(tmp_path) == before
-
-
-def test_a_file_that_is_only_stale_is_removed(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    _done(out, _NEW | {"more/a.yaml": _ours()})
-    result = _done(out, _NEW)
-    assert (result.written, result.unchanged, result.removed) == (0, 4, ("more/a.yaml",))
-    assert _tree(out) == _expected(_NEW)
 
 
 def test_what_others_put_there_stays(tmp_path: Path) -> None:
@@ -361,30 +352,6 @@ def _rendering(out: Path) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-@pytest.mark.programs  # goes by the clock
-def test_a_run_that_is_killed_at_any_moment_leaves_the_old_or_the_new_folder(
-    tmp_path: Path,
-) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "README.md").write_text("by hand")
-    moments = random.Random(0)
-    whole = [_expected(files, **{"README.md": "by hand"}) for files in (_OLD, _NEW)]
-    leftovers = 0
-    for _ in range(20):
-        with _rendering(out) as process:
-            time.sleep(moments.uniform(0, 0.05))
-            assert process.poll() is None
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        assert _tree(out) in whole
-        leftovers += len(_names(tmp_path)) - 1
-    assert leftovers > 0, "no run was killed while it wrote"
-    _done(out, _NEW)
-    assert _tree(out) == whole[1]
-    assert _names(tmp_path) == ["out"]
 
 
 def _killed_at(step: int, out: Path, *, exchange: bool) -> bool:

@@ -108,13 +108,12 @@ def test_a_number_of_the_runtime_counts_too() -> None:
     assert [code for code, _ in errors(runtime(), elastic("3:4"))] == ["ET2004"]
 
 
-@pytest.mark.parametrize("nodes", ["many", "0:2", "2-4", ""])
-def test_a_range_that_is_none_is_refused(nodes: str) -> None:
-    assert [code for code, _ in errors(runtime(), elastic(nodes))] == ["ET2050"]
-
-
-def test_a_range_upside_down_is_refused() -> None:
-    assert [code for code, _ in errors(runtime(), elastic("4:2"))] == ["ET2005"]
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [*((nodes, "ET2050") for nodes in ("many", "0:2", "2-4", "")), ("4:2", "ET2005")],
+)
+def test_a_range_that_is_none_is_refused(nodes: str, expected: str) -> None:
+    assert [code for code, _ in errors(runtime(), elastic(nodes))] == [expected]
 
 
 @pytest.mark.parametrize("policy", ["jax", "xgboost"])
@@ -317,10 +316,6 @@ def test_hosts_come_and_go_and_the_launcher_is_one_of_the_number() -> None:
     diagnostics = etcompile.compile([*with_hosts(3), less(2)]).diagnostics
     assert [one.message for one in diagnostics if one.code == "ET3005"] == [
         f"ScaleIn scalein would leave 1 workers, but the minimum of {NNODES} is 2"
-    ]
-    diagnostics = etcompile.compile(with_hosts(5)).diagnostics
-    assert [one.message for one in diagnostics if one.code == "ET2003"] == [
-        f"spec.trainer.numNodes 5 is above the maximum of {NNODES} 4"
     ]
 
 

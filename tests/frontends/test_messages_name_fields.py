@@ -71,14 +71,6 @@ def test_bound_that_is_missing_is_named_with_the_value_to_add(written: str, scal
     assert not [problem for problem in problems(*documents) if problem[0] in codes]
 
 
-def test_bounds_messages_of_a_trainingjob_name_its_replicas() -> None:
-    job = training_job(replicas=3)
-    worker(job)["maxReplicas"] = 2
-    assert ("ET2003", "worker.replicas 3 is above maxReplicas 2") in [
-        one[:2] for one in problems(job)
-    ]
-
-
 def test_ttl_warning_explains_both_git_sync_and_the_watcher() -> None:
     job = kubeflow_job("PyTorchJob", {"Worker": 2}, runPolicy={"ttlSecondsAfterFinished": 60})
     [(_, said, hint)] = [one for one in problems(job) if one[0] == "ET2041"]

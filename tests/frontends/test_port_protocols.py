@@ -2,23 +2,13 @@
 
 import pytest
 
-import etcompile
-
-CONTAINER = {"name": "paddle", "image": "paddlepaddle/paddle:2.6.2"}
+from specs import compiled, kubeflow_job, replicas
 
 
 def services(port):
-    container = {**CONTAINER, "ports": [{"name": "master", "containerPort": 37777}, port]}
-    worker = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
-    job = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PaddleJob",
-        "metadata": {"name": "a"},
-        "spec": {"paddleReplicaSpecs": {"Worker": worker}},
-    }
-    return [
-        one["spec"]["ports"] for one in etcompile.compile([job]).objects if one["kind"] == "Service"
-    ]
+    ports = [{"name": "master", "containerPort": 37777}, port]
+    job = kubeflow_job("PaddleJob", {"Worker": replicas("PaddleJob", 1, ports=ports)})
+    return [one["spec"]["ports"] for one in compiled(job).objects if one["kind"] == "Service"]
 
 
 @pytest.mark.parametrize("absent", [{}, {"protocol": ""}, {"protocol": None}])

@@ -58,12 +58,6 @@ def test_a_job_is_replaced_in_its_place():
     assert output["items"][1:-1] == list(etcompile.compile(training_job("bert")).objects)
 
 
-def test_intents_are_applied_and_gone():
-    output, _ = run(listed(scale_out("more", 2, job="bert"), training_job("bert")))
-    wanted = etcompile.compile([training_job("bert"), scale_out("more", 2, job="bert")])
-    assert output["items"] == list(wanted.objects)
-
-
 @pytest.mark.parametrize("version", [V1, V1BETA1])
 def test_the_answer_has_the_version_of_the_question(version):
     output, _ = run(listed(training_job("bert"), version=version))
@@ -74,12 +68,6 @@ def test_the_configuration_comes_back_as_it_was():
     config = transformer(settings={"services": "shared"})
     output, _ = run(listed(training_job("bert"), config=config))
     assert output["functionConfig"] == config
-
-
-def test_json_is_read_too():
-    output, _ = run(json.dumps(listed(CONFIG_MAP, training_job("bert"))).encode())
-    assert output["items"][0] == CONFIG_MAP
-    assert len(output["items"]) > 5
 
 
 def test_pipeline_annotations_do_not_change_the_objects():

@@ -113,25 +113,6 @@ def test_other_objects_are_left_as_they_are(folder):
     assert "TrainingJob" not in {one["kind"] for one in built}
 
 
-def test_a_build_without_jobs_stays_as_it_is(folder):
-    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"b": "c"}}
-    folder.kustomization(
-        resources=[folder.write("other.yaml", other)],
-        transformers=[folder.config("EtcompileTransformer")],
-    )
-    assert folder.built() == [other]
-
-
-def test_nothing_of_the_pipeline_is_left_in_the_objects(folder):
-    folder.write("bert.yaml", training_job("bert"))
-    folder.kustomization(
-        resources=["bert.yaml"], transformers=[folder.config("EtcompileTransformer")]
-    )
-    for one in folder.built():
-        for name in one["metadata"].get("annotations", {}):
-            assert name.startswith("etcompile.dev/"), name
-
-
 @pytest.mark.parametrize("kind", ["generator", "transformer"])
 def test_a_build_of_a_bad_job_fails_and_says_where(kind, folder):
     job = training_job("bert", replicas=12)
