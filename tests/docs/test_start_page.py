@@ -112,16 +112,3 @@ def test_the_first_minutes_of_the_readme_go_as_it_says(
     assert "done: 6 deleted" in output
     assert "Job:       readme/hello (PyTorchJob)" in output
     assert "Traceback" not in (tmp_path / "home" / "watcher.log").read_text()
-
-
-def test_the_page_is_short() -> None:
-    commands = "".join(block.text for block in BLOCKS).split("<<'END_OF_JOB'")
-    assert len(commands) == 2
-    assert [block.heading for block in BLOCKS if block.fails] == []
-    assert list(dict.fromkeys(block.heading for block in BLOCKS)) == [
-        "Install",
-        "A job",
-        "In the cluster",
-        "Lose a worker",
-        "Clean up",
-    ]

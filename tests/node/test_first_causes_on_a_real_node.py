@@ -1,7 +1,6 @@
 """`etcompile why` names what a run died of, or what keeps it, as a real kubelet brings it about."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -98,23 +97,3 @@ def test_pod_preempted_for_another_is_named(
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
     eventually(lambda: why(cluster)["first"], 60, lambda: str(why(cluster)))
     assert why(cluster)["first"]["cause"] == "Preempted"
-
-
-@pytest.mark.parametrize("rank", ["gang-master-0", "gang-worker-3"])
-def test_of_eight_ranks_the_one_that_was_killed_is_named(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher, rank: str
-) -> None:
-    """The other seven lose their connections, and end by that."""
-    gang = Gang(cluster, image("TORCH"), {}, MEETS="sockets")
-    for replicas in gang.document["spec"]["pytorchReplicaSpecs"].values():
-        replicas["restartPolicy"] = "Never"
-    gang.document["spec"]["runPolicy"] = {"cleanPodPolicy": "All"}
-    gang.apply()
-    gang.until_step_of(0.0, 120)
-    gang.prepare()
-    time.sleep(2)
-    assert gang.kill(rank, "process") is not None
-    eventually(lambda: why(cluster, "gang")["phase"] == "Failed", 60, gang.diagnosis)
-    eventually(lambda: not gang.pods(), 60, gang.diagnosis)
-    report = why(cluster, "gang")
-    assert (report["first"]["pod"], report["first"]["cause"]) == (rank, "Killed")

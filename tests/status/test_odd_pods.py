@@ -73,6 +73,10 @@ def pending(*containers: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"phase": "Pending", "containerStatuses": [*containers], **more}
 
 
+def ends(code: int, reason: str = "Error", message: str = "", at: Any = AT) -> dict[str, Any]:
+    return failed(has(terminated=ended(code, reason, message, at)))
+
+
 def disrupted(reason: str) -> dict[str, Any]:
     target = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "words"}
     return failed(has(terminated=ended(143)), conditions=[{**target, "lastTransitionTime": AT}])
@@ -82,93 +86,72 @@ INIT = has(waiting=waiting("PodInitializing"))
 CRASHING = has("prep", ended(1), 3, waiting=waiting("CrashLoopBackOff"))
 GOING = {"deletionTimestamp": AT}
 GATED = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]
-CASES: list[tuple[dict[str, Any] | None, dict[str, Any], str]] = [
-    # status, metadata, what the explanation says
-    (None, {}, "Pending: not scheduled yet"),
-    ({"phase": "Running"}, {}, "NotReady"),
-    ({"phase": "Failed"}, {}, "it ended, and nothing says why"),
-    (failed(conditions=None, initContainerStatuses=None), {}, "it ended, and nothing says why"),
-    (failed(has(running={})), {}, "it ended, and nothing says why"),
-    (
-        failed(ephemeralContainerStatuses=[has("debug", terminated=ended(1))]),
-        {},
-        "nothing says why",
-    ),
-    ({"phase": "Hibernating"}, {}, "Hibernating"),
-    ({"phase": "Unknown", "reason": "NodeLost"}, {}, "its node does not answer"),
-    (pending(has(waiting=waiting("FluxCapacitorError"))), {}, "FluxCapacitorError: words"),
-    (pending(has(waiting={})), {}, "not started yet"),
-    (pending(conditions=GATED), {}, "SchedulingGated"),
-    (failed(has(terminated=ended(137, "OOMKilled"))), {}, "OOMKilled"),
-    (running(has()), {}, "not started yet"),
-    (running({"name": "pytorch", "state": None, "lastState": None}), {}, "not started yet"),
-    (running({"name": "pytorch", "state": {"running": {}}}), {}, "running, but not ready"),
-    (running(has(count=7, running={})), {}, "running, but not ready"),
-    (running(has(running={}), conditions=[{}]), {}, "running, but not ready"),
-    (running(has(terminated=ended(0)), has("side", running={})), {}, "completed"),
-    (
-        running(has(terminated=ended(3)), has("side", running={})),
-        {},
-        "pytorch ended with exit code 3",
-    ),
-    (pending(INIT, initContainerStatuses=[CRASHING]), {}, "container prep: keeps crashing"),
-    (failed(INIT, initContainerStatuses=[has("prep", terminated=ended(2))]), {}, "prep ended with"),
+CASES: list[tuple[dict[str, Any] | None, str]] = [
+    # status, what the explanation says
+    (None, "Pending: not scheduled yet"),
+    ({"phase": "Running"}, "NotReady"),
+    ({"phase": "Failed"}, "it ended, and nothing says why"),
+    (failed(conditions=None, initContainerStatuses=None), "it ended, and nothing says why"),
+    (failed(has(running={})), "it ended, and nothing says why"),
+    (failed(ephemeralContainerStatuses=[has("debug", terminated=ended(1))]), "nothing says why"),
+    ({"phase": "Hibernating"}, "Hibernating"),
+    ({"phase": "Unknown", "reason": "NodeLost"}, "its node does not answer"),
+    (pending(has(waiting=waiting("FluxCapacitorError"))), "FluxCapacitorError: words"),
+    (pending(has(waiting={})), "not started yet"),
+    (pending(conditions=GATED), "SchedulingGated"),
+    (ends(137, "OOMKilled"), "OOMKilled"),
+    (running(has()), "not started yet"),
+    (running({"name": "pytorch", "state": None, "lastState": None}), "not started yet"),
+    (running({"name": "pytorch", "state": {"running": {}}}), "running, but not ready"),
+    (running(has(count=7, running={})), "running, but not ready"),
+    (running(has(running={}), conditions=[{}]), "running, but not ready"),
+    (running(has(terminated=ended(0)), has("side", running={})), "completed"),
+    (running(has(terminated=ended(3)), has("side", running={})), "pytorch ended with exit code 3"),
+    (pending(INIT, initContainerStatuses=[CRASHING]), "container prep: keeps crashing"),
+    (failed(INIT, initContainerStatuses=[has("prep", terminated=ended(2))]), "prep ended with"),
     (
         failed(INIT, initContainerStatuses=[has("prep", terminated=ended(137, "OOMKilled"))]),
-        {},
         "container prep ran out of memory",
     ),
-    (running(has(running={}), ephemeralContainerStatuses=[has("debug")]), {}, "not ready"),
-    ({"phase": "Running"}, GOING, "it is being deleted"),
-    (failed(has(terminated=ended(143))), GOING, "Terminating: it is being deleted"),
-    (
-        failed(has(terminated=ended(1))),
-        {"deletionTimestamp": "2026-11-23T10:05:00Z", "finalizers": ["x.io/keep"]},
-        "pytorch ended with exit code 1",
-    ),
-    (failed(reason="NodeLost", message="words"), {}, "on a node that stopped answering"),
-    (disrupted("DeletionByPodGC"), {}, "on a node that stopped answering"),
-    (disrupted("PreemptionByScheduler"), {}, "preempted by a Pod of higher priority"),
-    (disrupted("SomethingNew"), {}, "SomethingNew"),
-    (failed(reason="Preempting"), {}, "preempted by a Pod of higher priority"),
-    (failed(reason="Evicted", message="low on resource: memory"), {}, "was evicted"),
-    (failed(reason="OutOfpods"), {}, "was not admitted by its node"),
-    (
-        failed(has(terminated=ended(137)), reason="DeadlineExceeded"),
-        {},
-        "longer than activeDeadline",
-    ),
+    (running(has(running={}), ephemeralContainerStatuses=[has("debug")]), "not ready"),
+    (failed(reason="NodeLost", message="words"), "on a node that stopped answering"),
+    (disrupted("DeletionByPodGC"), "on a node that stopped answering"),
+    (disrupted("PreemptionByScheduler"), "preempted by a Pod of higher priority"),
+    (disrupted("SomethingNew"), "SomethingNew"),
+    (failed(reason="Preempting"), "preempted by a Pod of higher priority"),
+    (failed(reason="Evicted", message="low on resource: memory"), "was evicted"),
+    (failed(reason="OutOfpods"), "was not admitted by its node"),
+    (failed(has(terminated=ended(137)), reason="DeadlineExceeded"), "longer than activeDeadline"),
     (
         running(has(running={}), has("shipper", ended(137, "OOMKilled"), 3)),
-        {},
         "container shipper ran out of memory",
     ),
-    (failed(has(terminated=ended(137, "ContainerStatusUnknown"))), {}, "does not know how"),
-    (failed(has(terminated=ended(3221225477))), {}, "exit code 3221225477"),
-    (failed(has(terminated=ended(-1))), {}, "exit code -1"),
-    (failed(has(terminated=ended(1, at="yesterday"))), {}, "exit code 1"),
-    (failed(has(terminated=ended(1, at=None))), {}, "exit code 1"),
-    (failed({"state": {"terminated": ended(5)}}), {}, "exit code 5"),
-    (failed(has(terminated=ended(1, message="\0\ufffd\ud83d bad"))), {}, "exit code 1"),
-    (
-        failed(has(terminated=ended(1, message="x" * 10**6 + "\nValueError: y"))),
-        {},
-        "ValueError: y",
-    ),
-    (
-        failed(has(terminated=ended(1, message=COLORED))),
-        {},
-        "ZeroDivisionError: division by zero (",
-    ),
-    (failed(has(terminated=ended(1, message=GROUP))), {}, "exception, ValueError: bad shard 7"),
-    (failed(has(terminated=ended(1, message=CHAIN))), {}, "exception, RuntimeError: cannot load"),
-    (failed(has(terminated=ended(1, message=CHAIN.replace("\n", "\r\n")))), {}, "cannot load"),
+    (ends(137, "ContainerStatusUnknown"), "does not know how"),
+    (ends(3221225477), "exit code 3221225477"),
+    (ends(-1), "exit code -1"),
+    (ends(1, at="yesterday"), "exit code 1"),
+    (ends(1, at=None), "exit code 1"),
+    (failed({"state": {"terminated": ended(5)}}), "exit code 5"),
+    (ends(1, message="\0\ufffd\ud83d bad"), "exit code 1"),
+    (ends(1, message="x" * 10**6 + "\nValueError: y"), "ValueError: y"),
+    (ends(1, message=COLORED), "ZeroDivisionError: division by zero ("),
+    (ends(1, message=GROUP), "exception, ValueError: bad shard 7"),
+    (ends(1, message=CHAIN), "exception, RuntimeError: cannot load"),
+    (ends(1, message=CHAIN.replace("\n", "\r\n")), "cannot load"),
+]
+KEPT = {"deletionTimestamp": "2026-11-23T10:05:00Z", "finalizers": ["x.io/keep"]}
+DELETED = [
+    ({"phase": "Running"}, "it is being deleted", GOING),
+    (ends(143), "Terminating: it is being deleted", GOING),
+    (ends(1), "pytorch ended with exit code 1", KEPT),
 ]
 
 
-@pytest.mark.parametrize(("status", "metadata", "says"), CASES)
+@pytest.mark.parametrize(
+    ("status", "says", "metadata"), [*((*case, {}) for case in CASES), *DELETED]
+)
 def test_odd_pod_is_shown_with_one_culprit_at_most(
-    status: dict[str, Any] | None, metadata: dict[str, Any], says: str
+    status: dict[str, Any] | None, says: str, metadata: dict[str, Any]
 ) -> None:
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}))
     for value in values:
