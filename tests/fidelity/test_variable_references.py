@@ -1,8 +1,8 @@
 """`$(VAR)` in the variables of a container comes to what it comes to with the source operator.
 
 The operators append their variables to the template's; a name may stand twice then, and the kubelet
-takes the list as it stands. Ours has each name once, and must come to the same. What each kind comes
-to is held against the models of the operators in tests/oracle.
+takes the list as it stands. Ours has each name once, and must come to the same. tests/oracle holds
+what each kind comes to against the models of the operators.
 """
 
 import copy

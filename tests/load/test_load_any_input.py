@@ -69,9 +69,7 @@ def test_anything_that_resembles_yaml_gives_documents_or_diagnostics(text):
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=5), st.sampled_from([None, 2, "\t"]))
-@example(
-    value={"<<": {"~": 1, "x" * 2000: ["\\ud83d", "/", 1e-7, -0.0]}}, indent=None, ascii_only=False
-)
+@example({"<<": {"~": 1, "x" * 2000: ["\\ud83d", "/", 1e-7, -0.0]}}, None)
 def test_what_json_writes_is_read_back_equal(value, indent):
     value = {**value, **HEAD}
     text = json.dumps(value, indent=indent)
