@@ -31,8 +31,9 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 from figures import measured_on, short_table, write_figures  # noqa: E402
 
-from controlplane.binaries import binaries, go  # noqa: E402
+from controlplane.binaries import binaries  # noqa: E402
 from controlplane.server import ControlPlane  # noqa: E402
+from gobuilds import go  # noqa: E402
 
 SPEC = """\
 apiVersion: kai.alibabacloud.com/v1alpha1

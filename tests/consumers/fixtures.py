@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumers.programs import program
-from controlplane.binaries import NoBinariesError, binaries
+from controlplane.binaries import binaries
 from controlplane.fixtures import teller
 from gobuilds import NoProgramError
 
@@ -35,7 +35,7 @@ def kubectl_program(request, require) -> Path:
         try:
             built = binaries(teller(request.config)) / "kubectl"
             program = str(built) if built.exists() else shutil.which("kubectl")
-        except NoBinariesError:
+        except NoProgramError:
             program = shutil.which("kubectl")
     require("kubectl", present=bool(program), why="there is none on PATH, nor in ETCOMPILE_KUBECTL")
     return Path(str(program))

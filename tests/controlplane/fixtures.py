@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.binaries import NoBinariesError, binaries
+from controlplane.binaries import binaries
 from controlplane.server import ControlPlane
 from faultproxy import FaultProxy
+from gobuilds import NoProgramError
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +17,7 @@ def control_plane(request, require, tmp_path_factory) -> Iterator[ControlPlane]:
     """A running etcd and kube-apiserver; skips, and says so at the end, where there are none."""
     try:
         programs = binaries(teller(request.config))
-    except NoBinariesError as error:
+    except NoProgramError as error:
         request.config.stash[_MISSING] = str(error)
         require("controlplane", present=False, why=str(error))
         raise
