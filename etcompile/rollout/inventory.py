@@ -240,7 +240,7 @@ class Inventories:
                 if job not in self._held:
                     self._check(job, live)
                 if members:
-                    self._write(job, *_places(members))
+                    self._write(job, members)
                 else:
                     self._remove(job, live)
             except RefusedError:
@@ -268,7 +268,7 @@ class Inventories:
                     if untouched and prior is None:
                         self._remove(job, self._live(job))
                     else:
-                        self._write(job, *_named(prior or self._live(job)), prior=prior)
+                        self._write(job, (), prior or self._live(job), prior=prior)
                 except RefusedError:
                     pass
                 except ClusterError as error:
@@ -285,15 +285,13 @@ class Inventories:
         if live is None and not self._after.get(job):
             return  # deleting makes no inventory
         self._check(job, live)
-        kinds, namespaces = _named(live)
-        more_kinds, more_namespaces = _places(self._before.get(job, ()))
-        self._hold(job, kinds | more_kinds, namespaces | more_namespaces)
+        self._hold(job, self._before.get(job, ()), live)
         self._prior[job] = live
 
-    def _hold(self, job: str, kinds: set[str], namespaces: set[str]) -> None:
+    def _hold(self, job: str, members: Collection[ObjectRef], also: Object | None) -> None:
         begun = steady()
         until = self._cluster.now() + SECONDS
-        self._write(job, kinds, namespaces, structs.replace(self._lease, until=until))
+        self._write(job, members, also, structs.replace(self._lease, until=until))
         self._held[job] = begun + SECONDS * 0.8
 
     def _renew(self) -> None:
@@ -303,7 +301,7 @@ class Inventories:
                 # again, or runs out.
                 with self._lock, contextlib.suppress(ClusterError, RefusedError):
                     if steady() < self._held.get(job, 0.0):
-                        self._hold(job, *_named(self._live(job)))
+                        self._hold(job, (), self._live(job))
 
     def _check(self, job: str, live: Object | None) -> None:
         if refused := self._foreign(job):
@@ -341,13 +339,18 @@ class Inventories:
     def _write(
         self,
         job: str,
-        kinds: set[str],
-        namespaces: set[str],
+        members: Collection[ObjectRef],
+        also: Object | None = None,
         lease: JobLease | None = None,
         prior: Object | None = None,
     ) -> None:
+        """Write the parent of a job: these members, and those of a parent as it was (`also`)."""
         ref = self.parent(job)
         home = ref.namespace or self._cluster.namespace
+        named = annotations_of(also) if also else {}
+        kinds = {f"{one.kind}.{one.group}" if one.group else one.kind for one in members}
+        kinds.update(listed(named.get(KINDS)))
+        namespaces = {one.namespace for one in members}.union(listed(named.get(NAMESPACES)))
         annotations = {
             TOOLING: f"{_TOOL}/v{__version__}",
             KINDS: ",".join(sorted(kinds)),
@@ -417,7 +420,7 @@ class Inventories:
             if is_written(there):
                 return  # the answer to an earlier attempt was lost
             self._check(job, there)
-            self._write(job, kinds, namespaces, lease, prior)
+            self._write(job, members, also, lease, prior)
 
     def _live(self, job: str) -> Object | None:
         if job not in self._parents:
@@ -440,13 +443,3 @@ class Inventories:
         if owner := owners.tracker(live):
             return Refusal(ref, "conflict", (f"{owner} manages it",))
         return None
-
-
-def _places(members: Collection[ObjectRef]) -> tuple[set[str], set[str]]:
-    kinds = {f"{ref.kind}.{ref.group}" if ref.group else ref.kind for ref in members}
-    return kinds, {ref.namespace for ref in members}
-
-
-def _named(live: Object | None) -> tuple[set[str], set[str]]:
-    annotations = annotations_of(live) if live else {}
-    return {*listed(annotations.get(KINDS))}, {*listed(annotations.get(NAMESPACES))}
