@@ -315,6 +315,10 @@ class NoSuchJobError(RefusedError):
 class AnotherJobError(RefusedError):
     """The name is not that of a job: its kind is wrong, or its Pod belongs to none."""
 
+    def __init__(self, name: str, problem: str, advice: str) -> None:
+        facts = {"name": name, "problem": problem, "advice": advice}
+        super().__init__([diagnose(codes.ANOTHER_JOB, None, **facts)])
+
 
 class JobName(Struct, frozen=True):
     """A job in a cluster."""
@@ -343,7 +347,7 @@ def find_job(cluster: Cluster, word: str, namespace: str | None) -> JobName:
     if slash and not (is_pod or kinds):
         every = {known.name.lower() for known in frontends.kinds() if known.pod_templates}
         known_kinds = f"kinds are pod, {', '.join(sorted(every))}"
-        raise _another(word, f"there is no kind '{kind}' of jobs", known_kinds)
+        raise AnotherJobError(word, f"there is no kind '{kind}' of jobs", known_kinds)
     if is_label(name) and not is_pod:
         maps = cluster.resource("v1", "ConfigMap")
         labelled = cluster.list(maps, namespace, labels=f"{JOB_LABEL}={name}").items
@@ -352,7 +356,7 @@ def find_job(cluster: Cluster, word: str, namespace: str | None) -> JobName:
         if meant:
             return JobName(name, meant[0].namespace if len(meant) == 1 else namespace)
         for job in (its.job for its in jobs if its.job):
-            raise _another(word, f"the job '{name}' is a {job.kind}", f"leave out {kind}/")
+            raise AnotherJobError(word, f"the job '{name}' is a {job.kind}", f"leave out {kind}/")
     if is_subdomain(name) and not kinds:
         resource, fields = cluster.resource("v1", "Pod"), f"metadata.name={name}"
         pods = [pod["metadata"] for pod in cluster.list(resource, namespace, fields=fields).items]
@@ -361,15 +365,14 @@ def find_job(cluster: Cluster, word: str, namespace: str | None) -> JobName:
             where = owned[0]["namespace"] if len(owned) == 1 else namespace
             return JobName(owned[0]["labels"][JOB_LABEL], where, name)
         if is_pod and pods:
-            raise _another(word, "the Pod belongs to no job", "etcompile status lists the jobs")
+            raise AnotherJobError(
+                word, "the Pod belongs to no job", "etcompile status lists the jobs"
+            )
     if is_pod:
-        raise _another(word, f"there is no such Pod in {_place(namespace)}", "name its job instead")
+        raise AnotherJobError(
+            word, f"there is no such Pod in {_place(namespace)}", "name its job instead"
+        )
     raise _no_such_job(cluster, name, namespace)
-
-
-def _another(word: str, problem: str, advice: str) -> AnotherJobError:
-    facts = {"name": word, "problem": problem, "advice": advice}
-    return AnotherJobError([diagnose(codes.ANOTHER_JOB, None, **facts)])
 
 
 def _place(namespace: str | None) -> str:
