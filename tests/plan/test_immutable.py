@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
-from immutable_cases import ACCEPTED, CASES, RESTARTS, Case, changed
+from immutable_cases import ACCEPTED, CASES, REFUSED, RESTARTS, Case, changed
 
 from etcompile.k8s.path import keyed
+from etcompile.kubeapi import ClusterError, connect
 from etcompile.plan import updates
 from etcompile.plan.comparison import compared
+from specs import manifest
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
@@ -20,6 +22,34 @@ def test_a_change_is_judged_as_the_api_server_judges_it(case: Case) -> None:
         [] if case.verdict == ACCEPTED else [(case.verdict, case.field)]
     )
     assert (case.old, case.new) == before
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if not case.untried], ids=lambda case: case.title
+)
+def test_the_table_says_what_the_api_server_does(control_plane, namespace, case: Case) -> None:
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
+        cluster.server_side_apply(case.old)
+        if case.old["kind"] == "PersistentVolumeClaim":
+            cluster.server_side_apply(EXPANDABLE)
+            capacity = case.old["spec"]["resources"]["requests"]
+            path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/x"
+            control_plane.set_status(path, {"phase": "Bound", "capacity": capacity})
+        if case.verdict == REFUSED and not case.silent:
+            with pytest.raises(ClusterError) as caught:
+                cluster.server_side_apply(case.new, force=True)
+            assert caught.value.invalid
+        else:
+            cluster.server_side_apply(case.new, force=True)
+
+
+EXPANDABLE = manifest(
+    "StorageClass",
+    "etcompile-lab",
+    api_version="storage.k8s.io/v1",
+    provisioner="a/b",
+    allowVolumeExpansion=True,
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
