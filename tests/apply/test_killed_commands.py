@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from apply.kubelet import Kubelet
-from apply.test_apply_interrupted import state
 from specs import kubeflow_job, mpi_job, training_job
 from waiting import eventually
 
@@ -46,6 +45,27 @@ JOBS = {
     ),
     "MPIJob": _mpi_job,
 }
+
+
+SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
+
+
+def state(objects: dict[str, Any]) -> dict[str, Any]:
+    """What a namespace holds, without what differs from run to run."""
+    states: dict[str, Any] = {}
+    for name, value in objects.items():
+        if name.startswith("Secret/"):
+            states[name] = sorted(value["data"])
+            continue
+        metadata = {key: one for key, one in value["metadata"].items() if key not in SERVER_FIELDS}
+        metadata.pop("namespace")
+        rest = {key: one for key, one in value.items() if key not in ("metadata", "status")}
+        if name.startswith("Service/"):
+            rest["spec"] = {
+                key: one for key, one in rest["spec"].items() if not key.startswith("clusterIP")
+            }
+        states[name] = [metadata, rest]
+    return states
 
 
 class Node(Kubelet):
@@ -124,7 +144,7 @@ def comparable(objects, namespace, tmp_path):
         for name, key in (("status", "phase"), ("hosts", "hostfile")):
             if (value := there.get(f"ConfigMap/mnist-etcompile-{name}")) is not None:
                 value["data"] = sorted((value.get("data") or {}).get(key, "").split())
-        text = json.dumps(state(lambda: there), sort_keys=True)
+        text = json.dumps(state(there), sort_keys=True)
         for pattern, word in (
             (re.escape(namespace), "NAMESPACE"),
             (re.escape(str(tmp_path)), "FOLDER"),
