@@ -185,14 +185,6 @@ def test_a_renamed_job_takes_the_place_of_the_old_one(
     assert names(objects, "Pod") == {"Pod/new-launcher", "Pod/new-worker-0", "Pod/new-worker-1"}
 
 
-def test_a_dry_run_says_what_a_full_quota_would_refuse(run, job, kubelet, writes, quota):
-    job(replicas=2)
-    quota(0)
-    done = run("apply", "jobs", "--dry-run=server", code=6)
-    assert "the quota small has 0 pods left, and 3 are needed" in done.stderr
-    assert writes() == []
-
-
 def test_dry_run_does_not_fail_if_the_plan_frees_the_quota(run, job, kubelet, writes, quota):
     job(replicas=2)
     run("apply", "jobs", "--run", "a")

@@ -125,22 +125,6 @@ def test_the_last_event_says_how_it_ended_also_if_nothing_was_begun(
     assert last["refused"][0]["code"].startswith(diagnostic)
 
 
-def test_a_rollout_has_one_last_event(run, job, kubelet):
-    job(replicas=1)
-    for command in (("apply", "jobs"), ("delete", "jobs"), ("delete", "jobs", "--dry-run")):
-        reported = events(run(*command, "--output", "json"))
-        assert [one.get("event") for one in reported].count("end") == 1
-        assert (reported[-1]["event"], reported[-1]["exit"]) == ("end", 0)
-
-
-def test_a_missing_namespace_is_one_error(run, job):
-    job(replicas=5)
-    done = run("apply", "jobs", "-n", "not-there", code=6)
-    assert done.stderr.count("error[") == 1
-    assert "Namespace not-there: it does not exist" in done.stderr
-    assert "hint: kubectl create namespace not-there" in done.stderr
-
-
 def test_a_diff_tells_that_apply_would_be_refused_for_its_namespace(run, write, job, control_plane):
     other = control_plane.namespace()
     control_plane.ask("DELETE", f"/api/v1/namespaces/{other}")
@@ -154,14 +138,17 @@ def test_a_diff_tells_that_apply_would_be_refused_for_its_namespace(run, write, 
     assert "ET8024" not in run("diff", "jobs", "-n", "not-there").stderr
 
 
-def test_a_namespace_that_is_being_deleted_is_one_error(run, job, control_plane):
+def test_namespace_that_takes_no_objects_is_one_error(run, job, control_plane):
     other = control_plane.namespace()
     # Nobody empties it: it stays as it is.
     control_plane.ask("DELETE", f"/api/v1/namespaces/{other}")
     job(replicas=5)
-    done = run("apply", "jobs", "-n", other, code=6)
-    assert done.stderr.count("error[") == 1
-    assert f"Namespace {other}: it is being deleted" in done.stderr
+    for namespace, problem in (("not-there", "it does not exist"), (other, "it is being deleted")):
+        done = run("apply", "jobs", "-n", namespace, code=6)
+        assert done.stderr.count("error[") == 1
+        assert f"Namespace {namespace}: {problem}" in done.stderr
+        if namespace == "not-there":
+            assert "hint: kubectl create namespace not-there" in done.stderr
 
 
 def test_policy_message_about_many_equal_objects_appears_once(run, job, ask):
@@ -177,17 +164,6 @@ def test_policy_message_about_many_equal_objects_appears_once(run, job, ask):
     done = run("apply", "jobs", "--dry-run=server", code=7)
     assert done.stderr.count("maximum cpu usage") == 1
     assert "Pod mnist-worker-0 … 4 (5 Pods): " in done.stderr
-
-
-def test_the_way_out_of_a_replacement_is_said_once(run, write, kubelet):
-    document = training_job(replicas=1)
-    write(document)
-    run("apply", "jobs")
-    worker(document)["template"]["spec"]["containers"][0]["workingDir"] = "/data"
-    write(document)
-    done = run("apply", "jobs", code=5)
-    assert done.stderr.count("--replace ") == 1
-    assert "hint: --replace deletes and recreates it; another ID" in done.stderr
 
 
 DISRUPTED = {

@@ -27,7 +27,7 @@ from etcompile.rollout.machine.messages import (
     Wrote,
 )
 from etcompile.rollout.machine.reasons import ObjectState
-from etcompile.rollout.machine.steps import Failed, Machine, Waiting, Writing
+from etcompile.rollout.machine.steps import Failed, Machine, Waiting
 from specs import manifest
 
 JOB = "ml/bert"
@@ -94,18 +94,6 @@ def said(commands: list[Command]) -> list[str]:
     return [one.status for one in commands if isinstance(one, StepEvent)]
 
 
-def test_replacement_is_deleted_observed_to_go_and_created() -> None:
-    pod = step("replace", "a")
-    played = Played(pod, wait="none")
-    assert writes(played.commands) == [("a", "delete")]
-    assert writes(played.hear(going(pod))) == []
-    assert isinstance(played.machine.state(pod), Waiting)
-    assert writes(played.hear(seen(pod, None))) == [("a", "create")]
-    assert said(played.hear(wrote(pod))) == ["created"]
-    assert played.machine.state(pod) == "done"
-    assert played.machine.settled
-
-
 def test_what_is_seen_to_go_before_the_answer_is_not_waited_for() -> None:
     pod = step("replace", "a")
     played = Played(pod)
@@ -121,19 +109,6 @@ def test_replacement_interrupted_between_its_phases_is_reported() -> None:
     outcome = played.machine.outcome()
     assert outcome.deleted == (pod,)
     assert outcome.left == ((pod, "deleted, but not recreated: interrupted"),)
-
-
-def test_full_quota_is_retried_and_reported_once() -> None:
-    pod = step("create", "a")
-    played = Played(pod)
-    assert said(played.hear(NotWritten(pod, "create", FULL))) == ["held"]
-    assert played.machine.state(pod) == Writing("create", 100.0, FULL.message, 105.0)
-    assert not played.machine.settled
-    assert writes(played.hear(Tick(), after=4)) == []
-    assert writes(played.hear(Tick(), after=1)) == [("a", "create")]
-    assert said(played.hear(NotWritten(pod, "create", FULL))) == []
-    played.hear(Tick(), after=5)
-    assert said(played.hear(wrote(pod))) == ["created"]
 
 
 def test_a_quota_that_stays_full_fails_the_step_after_ten_minutes() -> None:
@@ -226,28 +201,6 @@ def test_a_watch_that_breaks_ends_the_rollout() -> None:
     assert played.machine.stopping
     assert writes(played.hear(wrote(pod))) == []
     assert list(played.left()) == ["a", "b"]
-
-
-def test_steps_after_a_failed_pod_do_not_begin() -> None:
-    first, second = step("create", "a"), step("create", "b", wave=1)
-    played = Played(first, second)
-    assert writes(played.commands) == [("a", "create")]
-    played.hear(wrote(first))
-    assert isinstance(played.machine.state(first), Waiting)
-    failed = ObjectState("failed", "container main ended with exit code 1")
-    assert writes(played.hear(seen(first, failed, "a-2"))) == []
-    assert played.left()["a"] == "Pod ml/a is not ready: container main ended with exit code 1"
-    assert played.machine.state(second) == "queued"
-
-
-def test_a_timeout_says_what_each_step_was_at() -> None:
-    pod = step("create", "a")
-    played = Played(pod, step("create", "b", wave=1), timeout=30)
-    played.hear(wrote(pod))
-    played.hear(Tick(), after=31)
-    outcome = played.machine.outcome()
-    assert outcome.timed_out
-    assert played.left() == {"a": "timed out", "b": "timed out"}
 
 
 # Any order ------------------------------------------------------------------------------------
@@ -399,15 +352,6 @@ def test_refusal_before_any_answer_ends_with_the_code_of_the_refusal() -> None:
     played = Played(config, wait="none")
     played.hear(NotWritten(config, "create", REFUSED))
     assert played.machine.outcome().code == 7
-
-
-def test_read_that_is_denied_in_any_words_is_no_refused_input() -> None:
-    pod = step("create", "a")
-    played = Played(pod)
-    request = "GET /api/v1/namespaces/ml/pods"
-    error = ClusterError("Forbidden", "not on a Friday", status=403, request=request)
-    played.hear(Lost(ObjectRef("v1", "Pod", "ml", "(all)"), error))
-    assert played.machine.outcome().code == 6
 
 
 def looks(played: Played) -> int:

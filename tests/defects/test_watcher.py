@@ -127,13 +127,6 @@ def test_et_operator_25_a_worker_that_fails_while_the_job_scales_is_replaced() -
     assert world.pods[WORKER].phase == "Pending"
 
 
-def test_et_operator_26_a_scale_in_ends() -> None:
-    world = World(et(replicas=3))
-    rescale(world, et(replicas=3), scale_in("less", 1))
-    world.wait(61)
-    assert "mnist-worker-2" not in world.pods
-
-
 def test_et_operator_27_worker_1_does_not_wait_for_worker_10() -> None:
     world = World(et(replicas=11))
     rescale(world, et(replicas=11), scale_in("less", [WORKER]))

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.error
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +28,7 @@ from installation.doors import (
     overlay,
     run,
 )
+from waiting import eventually
 
 OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 """A Go module, among whose files is the definition of PodMonitors."""
@@ -51,15 +51,6 @@ WAYS = {
 }
 
 
-def eventually(check: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """What `check` returns once it is true."""
-    end = time.monotonic() + seconds
-    while not (result := check()):
-        assert time.monotonic() < end, f"not within {seconds} s"
-        time.sleep(0.05)
-    return result
-
-
 @pytest.fixture(scope="module")
 def pod_monitors(control_plane, require) -> None:
     """The kind PodMonitor, as the Prometheus operator defines it."""
@@ -80,7 +71,7 @@ def pod_monitors(control_plane, require) -> None:
             return bool(control_plane.ask("GET", "/apis/monitoring.coreos.com/v1"))
         return False
 
-    eventually(served)
+    eventually(served, 30, lambda: "PodMonitors are not served")
 
 
 @pytest.fixture
@@ -410,7 +401,7 @@ def test_watcher_of_a_release_runs_with_its_deployment_arguments(
     arguments[arguments.index(":8080")] = "127.0.0.1:0"
     kubeconfig = control_plane.kubeconfig()
     with connect(kubeconfig=kubeconfig, namespace=other) as cluster:
-        eventually(lambda: is_guarded(cluster, other))
+        eventually(lambda: is_guarded(cluster, other), 30, lambda: "no policy")
     watcher = subprocess.Popen(
         [sys.executable, "-m", "etcompile", *arguments],
         env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig(token=account))},
@@ -425,7 +416,7 @@ def test_watcher_of_a_release_runs_with_its_deployment_arguments(
             items = control_plane.ask("GET", leases)["items"]
             return "1e3-etcompile-watch" in [lease["metadata"]["name"] for lease in items]
 
-        eventually(led)
+        eventually(led, 30, lambda: "it does not lead")
         used = f"system:serviceaccount:{namespace}:1e3-etcompile-watch"
 
         def requests() -> list[dict[str, Any]]:
@@ -438,7 +429,7 @@ def test_watcher_of_a_release_runs_with_its_deployment_arguments(
             seen = {(about.get("resource"), verb) for about, verb in asks}
             return {("pods", "list"), ("configmaps", "list"), ("jobs", "list")} <= seen
 
-        eventually(has_read)
+        eventually(has_read, 30, lambda: "it does not read")
         forbidden = "etcompile-policy-check"
         assert [
             event["requestURI"]

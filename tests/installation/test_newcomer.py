@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import urllib.error
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from installation.doors import ROOT
-from installation.test_installation_on_api_server import WAYS, eventually
+from etcompile.kubeapi import connect
+from installation.doors import ROOT, is_guarded
+from installation.test_installation_on_api_server import WAYS
 from specs import training_job
+from waiting import eventually
 
 PAGE = (ROOT / "docs" / "watcher.md").read_text("utf-8")
 
@@ -44,17 +45,6 @@ def shell(
         )
 
     return run
-
-
-def is_guarded(control_plane: Any, namespace: str) -> bool:
-    """Whether the policy is in force: it lets nobody write a ConfigMap of this name."""
-    name = "etcompile-policy-check"
-    value = {"metadata": {"name": name, "labels": {"etcompile.dev/job": name}}}
-    try:
-        control_plane.ask("POST", f"{WAYS['ConfigMap'].format(namespace)}?dryRun=All", value)
-    except urllib.error.HTTPError as error:
-        return error.code == 403
-    return False
 
 
 def test_watcher_is_installed_used_and_removed_by_its_page(
@@ -108,7 +98,7 @@ def test_watcher_is_installed_used_and_removed_by_its_page(
         (tmp_path / "job.yaml").write_text(yaml.safe_dump(training_job()))
         done = shell(f"etcompile apply job.yaml -n {namespace} --wait none")
         assert done.returncode == 0, done.stderr
-        eventually(lambda: "reported by the watcher" in status())
+        eventually(lambda: "reported by the watcher" in status(), 30, status)
         assert "Watcher:" not in status()
     finally:
         watcher.terminate()
@@ -120,6 +110,7 @@ def test_watcher_is_installed_used_and_removed_by_its_page(
     assert "Watcher:   none: Pods that fail are not replaced" in status()
     # Who installed another one keeps all of it, and its policy is in force.
     assert objects(other) == before
-    eventually(lambda: is_guarded(control_plane, other))
-    eventually(lambda: not is_guarded(control_plane, namespace))
+    with connect(kubeconfig=control_plane.kubeconfig()) as cluster:
+        eventually(lambda: is_guarded(cluster, other), 30, str)
+        eventually(lambda: not is_guarded(cluster, namespace), 30, str)
     assert shell(here(remove.splitlines()[0], other)).returncode == 0
