@@ -134,6 +134,13 @@ class ClusterError(RefusedError):
         return (diagnose(code, None, problem=str(self), advice=self.hint),)
 
 
+class KubeconfigError(ClusterError):
+    """The kubeconfig, or what it names, does not lead to a cluster."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__("Kubeconfig", message, hint=hint)
+
+
 @contextmanager
 def if_allowed() -> Iterator[None]:
     """Leave the block if the user may not read there, or the cluster does not know the kind."""

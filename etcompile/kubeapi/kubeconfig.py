@@ -19,7 +19,7 @@ import yaml
 from msgspec import Struct, field, structs
 
 from etcompile.k8s.objects import without_nulls
-from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.errors import ClusterError, KubeconfigError
 
 MOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a Pod finds its ServiceAccount's token, namespace and CA."""
@@ -201,7 +201,7 @@ def access(
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     token, home, authority = (MOUNT / name for name in ("token", "namespace", "ca.crt"))
     if not token.exists():
-        raise _fault(
+        raise KubeconfigError(
             f"this Pod has no ServiceAccount token ({token})",
             "let automountServiceAccountToken be true, or give a kubeconfig",
         )
@@ -247,10 +247,10 @@ def _config(file: Path, *, explicit: bool) -> _Config:
         text = file.read_bytes()
     except FileNotFoundError:
         if explicit:
-            raise _fault(f"there is no kubeconfig {file}") from None
+            raise KubeconfigError(f"there is no kubeconfig {file}") from None
         return _Config()
     except OSError as error:
-        raise _fault(f"cannot read the kubeconfig {file}: {error.strerror}") from None
+        raise KubeconfigError(f"cannot read the kubeconfig {file}: {error.strerror}") from None
     try:
         content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
         config = _CONFIG.decode(msgspec.json.encode(without_nulls(content) or {}))
@@ -259,18 +259,20 @@ def _config(file: Path, *, explicit: bool) -> _Config:
             words = str(error).replace("`", "").replace(" | null", "")
             problem, _, place = words.partition(" - at $")
             where = place.lstrip(".") or "the file"
-            raise _fault(f"the kubeconfig {file}: {where}: {problem.lower()}") from None
+            raise KubeconfigError(f"the kubeconfig {file}: {where}: {problem.lower()}") from None
         # The error's own text quotes the line, and the line may hold a token.
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
-        raise _fault(f"the kubeconfig {file}{line} is not YAML") from None
+        raise KubeconfigError(f"the kubeconfig {file}{line} is not YAML") from None
     if (config.api_version, config.kind) != ("v1", "Config"):
-        raise _fault(f"{file} is no kubeconfig: it is {config.kind} of {config.api_version}")
+        raise KubeconfigError(
+            f"{file} is no kubeconfig: it is {config.kind} of {config.api_version}"
+        )
     for entries in (config.clusters, config.contexts, config.users):
         names = [entry.name for entry in entries]
         for name in names:
             if names.count(name) > 1:
-                raise _fault(f"the kubeconfig {file} defines {name!r} twice in one list")
+                raise KubeconfigError(f"the kubeconfig {file} defines {name!r} twice in one list")
     return config
 
 
@@ -280,27 +282,27 @@ def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Acc
     known = ", ".join(sorted(merged.contexts))
     if not name:
         if not known:
-            raise _fault(
+            raise KubeconfigError(
                 f"no cluster is configured (looked in {read})",
                 "set KUBECONFIG, or pass --kubeconfig FILE",
             )
-        raise _fault(f"no current-context is set in {read}", f"pass --context: {known}")
+        raise KubeconfigError(f"no current-context is set in {read}", f"pass --context: {known}")
     if name not in merged.contexts:
         where = f"there is no context {name!r} in {read}"
-        raise _fault(where, f"the contexts are: {known}" if known else "")
+        raise KubeconfigError(where, f"the contexts are: {known}" if known else "")
     context, file = merged.contexts[name]
     undefined = f"context {name!r} of {file} names the {{}} {{!r}}, which is not defined"
     if context.cluster not in merged.clusters:
-        raise _fault(undefined.format("cluster", context.cluster))
+        raise KubeconfigError(undefined.format("cluster", context.cluster))
     if context.user and context.user not in merged.users:
-        raise _fault(undefined.format("user", context.user))
+        raise KubeconfigError(undefined.format("user", context.user))
     cluster, cluster_file = merged.clusters[context.cluster]
     if not cluster.server:
-        raise _fault(f"the cluster of context {name!r} has no server ({cluster_file})")
+        raise KubeconfigError(f"the cluster of context {name!r} has no server ({cluster_file})")
     cluster = _usable(cluster, cluster_file, "certificate_authority")
     authority = cluster.certificate_authority or cluster.certificate_authority_data
     if cluster.insecure_skip_tls_verify and authority:
-        raise _fault(
+        raise KubeconfigError(
             f"the cluster of context {name!r} has a CA and insecure-skip-tls-verify"
             f" ({cluster_file})",
             "leave out insecure-skip-tls-verify",
@@ -347,11 +349,13 @@ def _user(user: User, file: Path, name: str) -> User:
             (all(entry.get("name") for entry in plugin.env), "a variable without a name"),
         ):
             if not valid:
-                raise _fault(f"exec of user {name!r} has {what} ({file})")
+                raise KubeconfigError(f"exec of user {name!r} has {what} ({file})")
         if os.sep in plugin.command:
             user = structs.replace(user, exec=_usable(plugin, file, "command"))
     if user.impersonation and not user.impersonate:
-        raise _fault(f"user {name!r} impersonates a uid, groups or extra without `as` ({file})")
+        raise KubeconfigError(
+            f"user {name!r} impersonates a uid, groups or extra without `as` ({file})"
+        )
     return user
 
 
@@ -367,7 +371,7 @@ def _usable(entry: _Entry, file: Path, *names: str) -> _Entry:
                 content = base64.b64decode("".join(data.split()), validate=True)
             except ValueError:
                 key = name.replace("_", "-")
-                raise _fault(f"{key}-data in {file} is not PEM in base64") from None
+                raise KubeconfigError(f"{key}-data in {file} is not PEM in base64") from None
             changes |= {name: "", f"{name}_data": content.decode(errors="replace")}
         elif path := getattr(entry, name):
             changes[name] = str(file.absolute().parent / path)
@@ -381,10 +385,8 @@ def pem(file: str, text: str) -> str:
     try:
         return Path(file).read_text(errors="replace")
     except FileNotFoundError:
-        raise _fault(f"there is no certificate file {file}") from None
+        raise KubeconfigError(f"there is no certificate file {file}") from None
     except OSError as error:
-        raise _fault(f"cannot read the certificate file {file}: {error.strerror}") from None
-
-
-def _fault(message: str, hint: str = "") -> ClusterError:
-    return ClusterError("Kubeconfig", message, hint=hint)
+        raise KubeconfigError(
+            f"cannot read the certificate file {file}: {error.strerror}"
+        ) from None

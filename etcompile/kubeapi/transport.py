@@ -18,7 +18,7 @@ from urllib.request import getproxies_environment
 import urllib3
 
 from etcompile.kubeapi.authentication import basic
-from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.errors import KubeconfigError
 from etcompile.kubeapi.kubeconfig import Access, KubeCluster, pem
 
 _ONCE = urllib3.Retry(total=False, redirect=False)
@@ -59,7 +59,7 @@ class Transport:
         cluster = access.cluster
         parts = _url(cluster.server)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ClusterError("Kubeconfig", f"{cluster.server!r} is not the URL of a server")
+            raise KubeconfigError(f"{cluster.server!r} is not the URL of a server")
         self._timeout = timeout
         self._host = _host(parts)
         self._proxy = ""
@@ -90,7 +90,7 @@ class Transport:
                 self._pool = self._manager.connection_from_url(self._root)
             except urllib3.exceptions.HTTPError:
                 problem = f"{self._host!r} is not the name of a host"
-                raise ClusterError("Kubeconfig", problem) from None
+                raise KubeconfigError(problem) from None
 
     def send(
         self,
@@ -189,7 +189,7 @@ def _host(parts: SplitResult) -> str:
     try:
         port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
     except ValueError:
-        raise ClusterError("Kubeconfig", f"{parts.netloc!r} has no port that can be") from None
+        raise KubeconfigError(f"{parts.netloc!r} has no port that can be") from None
     return f"{host}:{port}" if port else host
 
 
@@ -197,7 +197,7 @@ def _url(text: str) -> SplitResult:
     try:
         return urlsplit(text)
     except ValueError:
-        raise ClusterError("Kubeconfig", f"{text!r} is not a URL") from None
+        raise KubeconfigError(f"{text!r} is not a URL") from None
 
 
 def _tls(cluster: KubeCluster, certificate: str, key: str) -> ssl.SSLContext:
@@ -219,9 +219,7 @@ def _tls(cluster: KubeCluster, certificate: str, key: str) -> ssl.SSLContext:
         if certificate:
             field = "client-certificate"
             if not key:
-                raise ClusterError(
-                    "Kubeconfig", "the user has a client-certificate and no client-key"
-                )
+                raise KubeconfigError("the user has a client-certificate and no client-key")
             # OpenSSL reads these from files only: they live in a folder of ours for that moment.
             with tempfile.TemporaryDirectory(prefix="etcompile-") as folder:
                 files = Path(folder, "certificate"), Path(folder, "key")
@@ -231,7 +229,7 @@ def _tls(cluster: KubeCluster, certificate: str, key: str) -> ssl.SSLContext:
                 # Never ask for a password on the terminal.
                 context.load_cert_chain(*files, password=lambda: "")
     except (OSError, ValueError) as error:
-        raise ClusterError("Kubeconfig", f"the {field} cannot be used: {error}") from None
+        raise KubeconfigError(f"the {field} cannot be used: {error}") from None
     return context
 
 
@@ -243,8 +241,7 @@ def _proxied(proxy: str, options: Mapping[str, object]) -> urllib3.PoolManager:
         proxy = f"socks5h://{_host(parts)}"
         login = {"username": username, "password": password} if username else {}
         if find_spec("socks") is None:
-            raise ClusterError(
-                "Kubeconfig",
+            raise KubeconfigError(
                 f"the SOCKS proxy {parts.hostname} needs PySocks",
                 hint="install the extra etcompile[socks], as docs/install.md shows",
             )
@@ -252,7 +249,7 @@ def _proxied(proxy: str, options: Mapping[str, object]) -> urllib3.PoolManager:
 
         return SOCKSProxyManager(proxy, **login, **options)  # type: ignore[arg-type]
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ClusterError("Kubeconfig", f"{parts.scheme!r} is no kind of proxy that is known")
+        raise KubeconfigError(f"{parts.scheme!r} is no kind of proxy that is known")
     headers = {"Proxy-Authorization": basic(username, password)} if username else None
     return urllib3.ProxyManager(proxy, proxy_headers=headers, **options)  # type: ignore[arg-type]
 
