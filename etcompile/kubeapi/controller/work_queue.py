@@ -45,7 +45,8 @@ class WorkQueue:
                 return
             self._queued.add(key)
             if key not in self._processing:
-                self._put(key)
+                self._ready.setdefault(key[0], deque()).append(key)
+                self._condition.notify()
 
     def take(self) -> Key | None:
         """Wait for the next key; None once the queue is closed.
@@ -76,7 +77,8 @@ class WorkQueue:
         with self._condition:
             self._processing.discard(key)
             if key in self._queued:
-                self._put(key)
+                self._queued.remove(key)
+                self.enqueue(key)
             if again is None:
                 self._due.pop(key, None)
             elif self._due.get(key) != again:
@@ -93,10 +95,6 @@ class WorkQueue:
         with self._condition:
             self._closed = True
             self._condition.notify_all()
-
-    def _put(self, key: Key) -> None:
-        self._ready.setdefault(key[0], deque()).append(key)
-        self._condition.notify()
 
     def _fire(self) -> float | None:
         """Enqueue what is due; return the seconds until something else is, None for nothing."""
