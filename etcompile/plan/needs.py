@@ -278,13 +278,11 @@ def tree(graph: Graph) -> str:
     for _, need in _needs(graph):
         by_source[need.source].append(need)
     lines: list[str] = []
-    for heading, places in _jobs(graph).items():
-        size = sum(len(graph.nodes[place].names) for place in places)
+    for heading, waves in _jobs(graph).items():
+        size = sum(len(graph.nodes[place].names) for inside in waves.values() for place in inside)
         lines.append(f"{heading} ({size} object{'' if size == 1 else 's'})")
-        waves = sorted({graph.nodes[place].wave or 0 for place in places})
-        for number, stem, below in _branches(waves):
+        for (number, inside), stem, below in _branches([*waves.items()]):
             lines.append(f"{stem}wave {number}")
-            inside = [place for place in places if graph.nodes[place].wave == number]
             for place, twig, deeper in _branches(inside):
                 node = graph.nodes[place]
                 lines.append(f"{below}{twig}{label(node.kind, node.names)}")
@@ -313,16 +311,11 @@ def mermaid(graph: Graph) -> str:
         return f'n{place}["{escaped(kind)}<br/>{escaped(name)}"]'
 
     lines = ["flowchart RL"]
-    for number, (heading, places) in enumerate(_jobs(graph).items()):
+    for number, (heading, waves) in enumerate(_jobs(graph).items()):
         lines.append(f'  subgraph j{number}["{escaped(heading)}"]')
-        waves = sorted({graph.nodes[place].wave or 0 for place in places})
-        for rank, turn in enumerate(waves):
+        for rank, (turn, places) in enumerate(waves.items()):
             lines.append(f'    subgraph j{number}w{rank}["wave {turn}"]')
-            lines += [
-                f"      {box(place, graph.nodes[place])}"
-                for place in places
-                if graph.nodes[place].wave == turn
-            ]
+            lines += [f"      {box(place, graph.nodes[place])}" for place in places]
             lines.append("    end")
         lines.append("  end")
         lines += [
@@ -358,9 +351,10 @@ def _needs(graph: Graph) -> list[tuple[int, Edge]]:
     return sorted(needs, key=lambda need: (need[1].source, need[0], need[1].target))
 
 
-def _jobs(graph: Graph) -> dict[str, list[int]]:
-    jobs: dict[str, list[int]] = defaultdict(list)
+def _jobs(graph: Graph) -> dict[str, dict[int, list[int]]]:
+    """Return the indexes of the objects by job and wave, the waves in order."""
+    jobs: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for place, node in enumerate(graph.nodes):
         if node.wave is not None:
-            jobs[f"job {node.job}" if node.job else "other objects"].append(place)
-    return jobs
+            jobs[f"job {node.job}" if node.job else "other objects"][node.wave].append(place)
+    return {heading: dict(sorted(waves.items())) for heading, waves in jobs.items()}
