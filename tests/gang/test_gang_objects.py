@@ -5,9 +5,11 @@ two will do.
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import etcompile
 from etcompile import Compilation, Options, Settings
@@ -69,79 +71,46 @@ def pod(compilation: Compilation, name: str) -> Any:
     return by_name(compilation)["Pod", f"ej-r7-{name}"]
 
 
-def marks(value: Any, *domains: str) -> dict[str, str]:
-    metadata = value["metadata"]
-    all_marks = {**metadata["labels"], **metadata["annotations"]}
-    return {k: v for k, v in all_marks.items() if k.partition("/")[0] in domains}
+GOLDENS = Path(__file__).parent / "goldens"
+CASES: dict[str, dict[str, str]] = {name: {} for name in SCHEDULERS if name != "native"}
+CASES |= {f"native-{one}": {"kubernetes_version": one} for one in ("1.35", "1.36", "1.37")}
+MORE = {
+    "kueue": {"queue_priority": "high", "extra_queue_priority": "low"},
+    "kai": {},
+    "native": {},
+}
+"""Further annotations of the job; the other schedulers have a timeout."""
 
 
-def test_volcano_pod_group_lists_each_role() -> None:
-    compilation = ganged("volcano", worked("volcano", timeout="600"))
-    value = group(compilation)
-    assert value["apiVersion"] == "scheduling.volcano.sh/v1beta1"
-    assert value["metadata"]["name"] == "ej-r7"
-    assert value["metadata"]["annotations"] == {"volcano.sh/sla-waiting-time": "600s"}
-    # The launcher's init container asks for room on the disk, which counts too.
-    resources = {"cpu": "17", "memory": "66Gi", "nvidia.com/gpu": "2", "ephemeral-storage": "5Gi"}
-    assert value["spec"] == {
-        "minMember": 3,
-        "minTaskMember": {"launcher": 1, "worker": 2},
-        "minResources": resources,
-        "queue": "research",
-        "priorityClassName": "train-high",
-    }
-    worker = pod(compilation, "worker-3")
-    assert worker["spec"]["schedulerName"] == "volcano"
-    assert worker["spec"]["priorityClassName"] == "train-high"
-    assert marks(worker, "scheduling.k8s.io", "volcano.sh") == {
-        "scheduling.k8s.io/group-name": "ej-r7",
-        "volcano.sh/task-spec": "worker",
-        "volcano.sh/task-priority": "1",
-    }
-    priority = [
-        int(pod(compilation, name)["metadata"]["annotations"]["volcano.sh/task-priority"])
-        for name in ("launcher", "worker-0", "worker-1", "worker-2", "worker-3")
+def added(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """What an object has that another one has not, lists that both have aside."""
+    result = {}
+    for key, value in after.items():
+        if key not in before:
+            result[key] = value
+        elif isinstance(value, dict) and (inner := added(before[key], value)):
+            result[key] = inner
+    return result
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_worked_job_has_the_gang_of_the_golden_file(
+    case: str, request: pytest.FixtureRequest
+) -> None:
+    """The group, and what the gang adds to the launcher, a worker that must fit, and another."""
+    gang = case.partition("-")[0]
+    job = worked(gang, **MORE.get(gang, {"timeout": "600"}))
+    compilation, plain = ganged(gang, job, **CASES[case]), ganged("none", job)
+    shown = [o for o in compilation.objects if o["kind"] in ("PodGroup", "Workload")]
+    shown += [
+        {name: added(pod(plain, name), pod(compilation, name))}
+        for name in ("launcher", "worker-1", "worker-3")
     ]
-    assert priority == sorted(priority, reverse=True)
-
-
-def test_coscheduling_pod_group_covers_all_pods_together() -> None:
-    compilation = ganged("coscheduling", worked("coscheduling", timeout="600"))
-    value = group(compilation)
-    assert value["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
-    assert value["spec"]["minMember"] == 3
-    assert value["spec"]["scheduleTimeoutSeconds"] == 600
-    assert value["spec"]["minResources"]["cpu"] == "17"
-    worker = pod(compilation, "worker-3")
-    assert marks(worker, "scheduling.x-k8s.io") == {"scheduling.x-k8s.io/pod-group": "ej-r7"}
-    assert worker["spec"]["schedulerName"] == "scheduler-plugins-scheduler"
-
-
-def test_kueue_gets_a_group_of_the_minimum_and_the_others_one_by_one() -> None:
-    job = worked("kueue", queue_priority="high", extra_queue_priority="low")
-    compilation = ganged("kueue", job)
-    assert not [value for value in compilation.objects if value["kind"] == "PodGroup"]
-    inside = marks(pod(compilation, "worker-1"), "kueue.x-k8s.io")
-    assert inside == {
-        "kueue.x-k8s.io/queue-name": "research",
-        "kueue.x-k8s.io/pod-group-name": "ej-r7",
-        "kueue.x-k8s.io/pod-group-total-count": "3",
-        "kueue.x-k8s.io/role-hash": "worker",
-        "kueue.x-k8s.io/priority-class": "high",
-        "kueue.x-k8s.io/pod-group-pod-index-label": "etcompile.dev/index",
-    }
-    del inside["kueue.x-k8s.io/pod-group-pod-index-label"]
-    ends = {
-        "kueue.x-k8s.io/role-hash": "launcher",
-        "kueue.x-k8s.io/retriable-in-group": "false",
-        "kueue.x-k8s.io/pod-group-pod-index": "0",
-    }
-    assert marks(pod(compilation, "launcher"), "kueue.x-k8s.io") == inside | ends
-    assert marks(pod(compilation, "worker-3"), "kueue.x-k8s.io") == {
-        "kueue.x-k8s.io/queue-name": "research",
-        "kueue.x-k8s.io/priority-class": "low",
-    }
-    assert "schedulerName" not in pod(compilation, "worker-0")["spec"]
+    text = yaml.safe_dump_all([json.loads(json.dumps(one)) for one in shown], width=1000)
+    file = GOLDENS / f"{case}.yaml"
+    if request.config.getoption("--update-goldens"):
+        file.write_text(text, "utf-8")
+    assert file.read_text("utf-8") == text
 
 
 def test_kueue_gets_the_topology_of_a_job_on_each_pod_of_the_group() -> None:
@@ -159,33 +128,6 @@ def test_kueue_gets_the_topology_of_a_job_on_each_pod_of_the_group() -> None:
     assert of_template.items() <= annotations.items()
     assert f"kueue.x-k8s.io/{required}" not in annotations
     assert compilation.diagnostics == ()
-
-
-@pytest.mark.parametrize(
-    ("version", "api", "kind"),
-    [
-        ("1.35", "scheduling.k8s.io/v1alpha1", "Workload"),
-        ("1.36", "scheduling.k8s.io/v1alpha2", "PodGroup"),
-        ("1.37", "scheduling.k8s.io/v1beta1", "PodGroup"),
-    ],
-)
-def test_native_gang_has_the_form_of_its_kubernetes_version(
-    version: str, api: str, kind: str
-) -> None:
-    compilation = ganged("native", kubernetes_version=version)
-    value, spec = group(compilation), pod(compilation, "worker-3")["spec"]
-    assert (value["apiVersion"], value["kind"]) == (api, kind)
-    gang = {"gang": {"minCount": 3}}
-    if version == "1.35":
-        assert value["spec"] == {"podGroups": [{"name": "all", "policy": gang}]}
-        assert spec["workloadRef"] == {"name": "ej-r7", "podGroup": "all"}
-        return
-    assert value["spec"]["schedulingPolicy"] == gang
-    assert spec["schedulingGroup"] == {"podGroupName": "ej-r7"}
-    # 1.36 refuses it unless another feature gate is on.
-    assert value["spec"].get("priorityClassName") == (None if version == "1.36" else "train-high")
-    # It has Pods beyond the minimum, of which the scheduler may preempt one.
-    assert "disruptionMode" not in value["spec"]
 
 
 @pytest.mark.parametrize(
@@ -241,56 +183,11 @@ def test_a_gang_is_placed_by_a_label_of_nodes_or_the_label_is_reported(
         assert notes["kueue.x-k8s.io/podset-required-topology"] == label
 
 
-def test_yunikorn_annotations_are_complete_on_each_pod() -> None:
-    compilation = ganged("yunikorn", worked("yunikorn", timeout="600"))
-    members = {name: pod(compilation, name) for name in ("launcher", "worker-0", "worker-3")}
-    notes = {name: marks(value, "yunikorn.apache.org") for name, value in members.items()}
-    names = [one.pop("yunikorn.apache.org/task-group-name") for one in notes.values()]
-    assert names == ["launcher", "worker", "worker"]
-    assert notes["launcher"] == notes["worker-0"] == notes["worker-3"]
-    of_launcher = notes["launcher"]
-    assert of_launcher["yunikorn.apache.org/app-id"] == "ej-r7"
-    assert of_launcher["yunikorn.apache.org/queue"] == "root.research"
-    policy = of_launcher["yunikorn.apache.org/schedulingPolicyParameters"]
-    assert policy == "placeholderTimeoutInSeconds=600 gangSchedulingStyle=Hard"
-    groups = json.loads(of_launcher["yunikorn.apache.org/task-groups"])
-    assert [(one["name"], one["minMember"]) for one in groups] == [("launcher", 1), ("worker", 2)]
-    assert groups[1]["minResource"] == {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"}
-
-
 def test_yunikorn_starts_pods_as_they_fit_only_for_who_says_so() -> None:
     compilation = ganged("yunikorn", worked("yunikorn", on_timeout="best-effort"))
     policy = "yunikorn.apache.org/schedulingPolicyParameters"
     text = pod(compilation, "launcher")["metadata"]["annotations"][policy]
     assert text == "gangSchedulingStyle=Soft"
-
-
-def test_kai_pod_group_has_a_subgroup_per_role() -> None:
-    compilation = ganged("kai")
-    assert group(compilation)["spec"] == {
-        "queue": "research",
-        "priorityClassName": "train-high",
-        "subGroups": [{"name": "launcher", "minMember": 1}, {"name": "worker", "minMember": 2}],
-    }
-    worker = pod(compilation, "worker-3")
-    assert marks(worker, "kai.scheduler", "pod-group-name") == {
-        "kai.scheduler/subgroup-name": "worker",
-        "kai.scheduler/queue": "research",
-        "kai.scheduler/skip-podgrouper": "true",
-        "pod-group-name": "ej-r7",
-    }
-    assert worker["spec"]["schedulerName"] == "kai-scheduler"
-
-
-def test_koordinator_gets_a_group_whose_minimum_may_change() -> None:
-    compilation = ganged("koordinator", worked("koordinator", timeout="600"))
-    value = group(compilation)
-    assert value["apiVersion"] == "scheduling.sigs.k8s.io/v1alpha1"
-    assert (value["spec"]["minMember"], value["spec"]["scheduleTimeoutSeconds"]) == (3, 600)
-    assert value["metadata"]["annotations"]["gang.scheduling.koordinator.sh/mode"] == "Strict"
-    worker = pod(compilation, "worker-3")
-    assert worker["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == "ej-r7"
-    assert worker["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "research"
 
 
 @pytest.mark.parametrize("gang", SCHEDULERS)
