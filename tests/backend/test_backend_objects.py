@@ -89,13 +89,6 @@ def test_external_secrets_make_the_key_pair_once() -> None:
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
 
 
-def test_a_private_key_in_a_template_never_leaves() -> None:
-    job = training_job()
-    worker(job)["template"]["spec"]["containers"][0]["env"] = [{"name": "KEY", "value": KEY}]
-    assert "ET4006" in errors(job)
-    assert not etcompile.compile(job).objects
-
-
 def test_a_private_key_in_a_user_template_never_leaves(tmp_path: Path) -> None:
     (tmp_path / "worker.sh.j2").write_text(f"cat > key <<X\n{KEY}X\n")
     assert errors(training_job(), templates=tmp_path) == ["ET4006"]

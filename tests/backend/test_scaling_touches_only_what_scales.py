@@ -23,27 +23,6 @@ def changes(before: Any, after: Any) -> dict[str, set[Any]]:
     }
 
 
-@pytest.mark.parametrize("mode", ["ssh", "kubexec"])
-def test_a_scale_out_of_two_adds_two_pods_and_two_services(mode: str) -> None:
-    job = training_job(launcherAttachMode=mode)
-    before = compiled(job, namespace="ml")
-    after = compiled(job, scale_out("more", 2), namespace="ml")
-    changed = changes(before, after)
-    added = {(kind, f"mnist-worker-{i}") for kind in ("Pod", "Service") for i in (2, 3)}
-    assert changed == {
-        "added": added,
-        "removed": set(),
-        "changed": {("ConfigMap", "mnist-config")},
-    }
-    old, new = (by_name(one)["ConfigMap", "mnist-config"]["data"] for one in (before, after))
-    assert {key for key in new if old[key] != new[key]} == {
-        "hostfile",
-        "deepspeed-hostfile",
-        "job.yaml",
-    }
-    assert new["hostfile"].startswith(old["hostfile"])
-
-
 @pytest.mark.parametrize("options", MODES)
 def test_no_surviving_pod_changes_whatever_the_settings(options: dict[str, Any]) -> None:
     job = training_job(replicas=3)

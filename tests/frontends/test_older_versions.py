@@ -300,11 +300,17 @@ def test_a_job_of_torchelastic_is_not_sent_to_dlrover() -> None:
     assert "PyTorchJob with an elasticPolicy" in (problem.hint or "")
 
 
-@pytest.mark.parametrize("kind", ["PytorchJob", "PyTorchJobs", "pytorchjob", "TFjob"])
-def test_a_misspelt_kind_is_named_as_it_was_meant(kind: str) -> None:
-    [problem] = etcompile.compile([job("v1", kind)]).diagnostics
+@pytest.mark.parametrize(
+    ("version", "kind", "meant"),
+    [
+        *(("v1", kind, "PyTorchJob") for kind in ("PytorchJob", "PyTorchJobs", "pytorchjob")),
+        ("v1", "TFjob", "TFJob"),
+        ("kai.alibabacloud.com/v1alpha1", "Scaleout", "ScaleOut"),
+    ],
+)
+def test_a_misspelt_kind_is_named_as_it_was_meant(version: str, kind: str, meant: str) -> None:
+    [problem] = etcompile.compile([job(version, kind)]).diagnostics
     assert problem.code == "ET2013"
-    meant = "TFJob" if kind == "TFjob" else "PyTorchJob"
     assert problem.hint == f"did you mean '{meant}'?"
 
 

@@ -3,7 +3,7 @@
 | rule | test |
 |---|---|
 | the wave of every emitted kind | `test_every_kind_is_in_its_wave` |
-| no wave above the Pods | `test_nothing_is_in_a_wave_above_the_pods`, `..._of_the_users_own` |
+| no wave above the Pods | `test_nothing_is_in_a_wave_above_the_pods` |
 | no Force, Replace, hook, TTL, tracking or ApplySet label | `test_nothing_is_written_that_...` |
 | no ownerReferences | `test_nothing_has_an_owner` |
 | `${` implies `substitute: disabled` | `test_flux_substitutes_nothing_in_a_text_with_a_variable` |
@@ -33,9 +33,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from gitops_renders import (
-    CLAIM,
     EXAMPLES,
-    NAMESPACE,
     ROOT,
     TOOLS,
     WITH_KEYS,
@@ -114,18 +112,6 @@ def test_every_kind_is_in_its_wave(profiles, means) -> None:
     assert seen >= WAVES.keys() - rare
 
 
-def test_a_namespace_comes_first_and_a_claim_with_the_pods() -> None:
-    compilation = etcompile.compile(
-        [training_job(), CLAIM, NAMESPACE], Options("ml", settings=Settings(profiles=("argocd",)))
-    )
-    waves = {value["kind"]: annotations(value)[SYNC_WAVE] for value in compilation.objects}
-    assert (waves["Namespace"], waves["PersistentVolumeClaim"], waves["Pod"]) == (
-        "-10",
-        "100",
-        "100",
-    )
-
-
 @each_tool
 def test_nothing_is_in_a_wave_above_the_pods(profiles, means) -> None:
     for example, compilation in renders(profiles, means):
@@ -133,16 +119,6 @@ def test_nothing_is_in_a_wave_above_the_pods(profiles, means) -> None:
         pods = {number for number, kind in waves if kind in ("Pod", "Job")}
         assert len(pods) == 1, example
         assert max(waves)[0] == max(pods), example
-
-
-def test_user_object_in_a_wave_after_the_pods_is_reported() -> None:
-    config_map = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "after", "annotations": {SYNC_WAVE: "101"}},
-    }
-    diagnostics = etcompile.compile([training_job(), config_map]).diagnostics
-    assert [one.code for one in diagnostics] == ["ET4009"]
 
 
 # What is never written --------------------------------------------------------------------------
