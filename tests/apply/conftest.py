@@ -222,13 +222,10 @@ def small_quota(control_plane, namespace, ask) -> Callable[..., None]:
 
 
 @pytest.fixture
-def objects(control_plane, namespace) -> Callable[[], dict[str, dict[str, Any]]]:
-    """What is in the namespace: objects by `Kind/name`, of the kinds that jobs are made of.
-
-    Without the ServiceAccount that each namespace has.
-    """
+def kinds(namespace) -> dict[str, str]:
+    """The paths of the kinds that jobs are made of, in the namespace."""
     core, rbac = "/api/v1", "/apis/rbac.authorization.k8s.io/v1"
-    kinds = {
+    return {
         "Pod": f"{core}/namespaces/{namespace}/pods",
         "Service": f"{core}/namespaces/{namespace}/services",
         "ConfigMap": f"{core}/namespaces/{namespace}/configmaps",
@@ -240,6 +237,14 @@ def objects(control_plane, namespace) -> Callable[[], dict[str, dict[str, Any]]]
         "Job": f"/apis/batch/v1/namespaces/{namespace}/jobs",
     }
 
+
+@pytest.fixture
+def objects(control_plane, kinds) -> Callable[[], dict[str, dict[str, Any]]]:
+    """What is in the namespace: objects by `Kind/name`, of the kinds that jobs are made of.
+
+    Without the ServiceAccount that each namespace has.
+    """
+
     def listed() -> dict[str, dict[str, Any]]:
         return {
             f"{kind}/{one['metadata']['name']}": one
@@ -249,6 +254,19 @@ def objects(control_plane, namespace) -> Callable[[], dict[str, dict[str, Any]]]
         }
 
     return listed
+
+
+@pytest.fixture
+def erase(control_plane, kinds, objects) -> Callable[[str], None]:
+    """`erase("mnist")` deletes all objects of a job but its inventory, as somebody else."""
+
+    def delete(job: str) -> None:
+        for kind, name in (one.split("/") for one in objects()):
+            if name.partition("-")[0] == job:
+                path = f"{kinds[kind]}/{name}?gracePeriodSeconds=0"
+                control_plane.ask("DELETE", path)
+
+    return delete
 
 
 @pytest.fixture

@@ -180,24 +180,6 @@ def test_a_job_of_another_repository_is_left_alone_until_it_is_adopted(
     run("apply", a, code=4)
 
 
-def test_a_repository_is_the_same_by_whatever_address_and_default_namespace(
-    run, kubelet, tmp_path, control_plane, ask
-):
-    a = repository(tmp_path / "a", "git@git.example.com:a/jobs.git", training_job(replicas=1))
-    other = "https://ci:token@GIT.example.com/a/jobs"
-    b = repository(tmp_path / "b", other, training_job(replicas=1))
-    run("apply", a, code=0)
-    done = run("apply", b, code=0)
-    assert "nothing had to be changed" in done.stdout
-    # The same folder in another namespace leaves the jobs of the first one alone.
-    second = control_plane.namespace()
-    run("apply", b, "-n", second, "--prune", "--wait", "none", code=0)
-    assert "Pod/mnist-launcher" in {
-        f"Pod/{one['metadata']['name']}" for one in ask("GET", "pods")["items"]
-    }
-    run("delete", b, "-n", second)
-
-
 def test_a_plan_keeps_the_set_of_its_jobs(run, kubelet, objects, tmp_path):
     jobs = repository(
         tmp_path / "a", "git@git.example.com:a/jobs.git", training_job("one", replicas=1)

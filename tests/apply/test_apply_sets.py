@@ -40,22 +40,11 @@ def test_a_job_whose_file_is_removed_is_named_and_then_pruned(run, two, kubelet,
 
 
 def test_an_inventory_of_which_nothing_is_left_is_pruned(
-    run, two, kubelet, objects, control_plane, namespace, tmp_path
+    run, two, kubelet, objects, erase, tmp_path
 ):
     (tmp_path / "jobs" / "two.yaml").unlink()
     # As after an apply that was killed between the last member and its inventory.
-    for path in (
-        *("api/v1/namespaces/{}/pods", "api/v1/namespaces/{}/services"),
-        *("api/v1/namespaces/{}/secrets", "api/v1/namespaces/{}/serviceaccounts"),
-        "apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
-        "apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
-        "api/v1/namespaces/{}/configmaps",
-    ):
-        root = "/" + path.format(namespace)
-        for value in control_plane.ask("GET", root)["items"]:
-            if value["metadata"]["name"].split("-")[0] == "two":
-                now = {"gracePeriodSeconds": 0}
-                control_plane.ask("DELETE", f"{root}/{value['metadata']['name']}", now)
+    erase("two")
     assert {name for name in objects() if "two" in name} == {"ConfigMap/etcompile-two"}
     assert "etcompile-two" in run("diff", "jobs", "--prune").stdout
     run("apply", "jobs", "--prune", code=0)

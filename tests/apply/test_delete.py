@@ -100,25 +100,12 @@ def test_another_job_is_left_alone(run, write, kubelet, objects):
 
 @pytest.mark.parametrize("how", [("jobs",), ("--job", "mnist")], ids=["files", "name"])
 def test_the_inventory_of_a_job_that_somebody_else_removed_goes_too(
-    applied, run, kubelet, objects, control_plane, namespace, how
+    applied, run, kubelet, objects, erase, how
 ):
     """As the watcher does once ttlSecondsAfterFinished is over: the inventory is apply's."""
     applied(replicas=1)
-    paths = {
-        "Pod": "/api/v1/namespaces/{}/pods/{}",
-        "Service": "/api/v1/namespaces/{}/services/{}",
-        "ConfigMap": "/api/v1/namespaces/{}/configmaps/{}",
-        "Secret": "/api/v1/namespaces/{}/secrets/{}",
-        "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts/{}",
-        "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles/{}",
-        "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings/{}",
-    }
-    for one in objects():
-        kind, name = one.split("/")
-        if name not in ("etcompile-mnist", "kube-root-ca.crt"):
-            path = paths[kind].format(namespace, name)
-            control_plane.ask("DELETE", f"{path}?gracePeriodSeconds=0")
-    assert set(objects()) <= {"ConfigMap/etcompile-mnist", "ConfigMap/kube-root-ca.crt"}
+    erase("mnist")
+    assert objects().keys() == {"ConfigMap/etcompile-mnist"}
     done = run("delete", *how, code=0)
     assert "etcompile-mnist" in done.stdout
     assert "ConfigMap/etcompile-mnist" not in objects()

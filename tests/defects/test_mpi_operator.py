@@ -9,23 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
+import specs
 from etcompile import Settings
 from etcompile.compiler.stored import read_stored
-from specs import by_name, compiled, container, errors, pods, scale_in
+from specs import by_name, compiled, errors, pods, scale_in
 
 
-def mpi_job(version: str = "v2beta1", workers: int | None = 2, **spec: Any) -> dict[str, Any]:
-    """An MPIJob with one container a role; `spec` replaces fields of its spec."""
-    roles = {"Launcher": {"template": {"spec": {"containers": [container(command=["mpirun"])]}}}}
-    if workers is not None:
-        template = {"spec": {"containers": [container()]}}
-        roles["Worker"] = {"replicas": workers, "template": template}
-    return {
-        "apiVersion": f"kubeflow.org/{version}",
-        "kind": "MPIJob",
-        "metadata": {"name": "pi", "namespace": "ml"},
-        "spec": {"mpiReplicaSpecs": roles, **spec},
-    }
+def mpi_job(version: str = "v2beta1", workers: int = 2, **spec: Any) -> dict[str, Any]:
+    job = specs.mpi_job(version, "pi", workers, **spec)
+    job["metadata"]["namespace"] = "ml"
+    return job
 
 
 def less(wanted: int | list[str]) -> dict[str, Any]:
