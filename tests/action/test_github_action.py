@@ -72,7 +72,6 @@ class Runner:
         return done
 
     def run(self, **inputs):
-        """The step that does the work."""
         return self.step(RUN, **inputs)
 
 

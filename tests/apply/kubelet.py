@@ -25,7 +25,6 @@ def ready(**more: Any) -> Status:
 
 
 def waiting(reason: str, message: str = "", container: str = "main") -> Status:
-    """The status of a Pod whose container waits."""
     state = {"waiting": {"reason": reason, "message": message}}
     one = {"name": container, "state": state, "ready": False, "restartCount": 0}
     status = {"image": "i", "imageID": "", **one}
@@ -40,7 +39,6 @@ def unschedulable(message: str) -> Status:
 
 
 def ended(*, code: int = 0) -> Status:
-    """The status of a Pod that is done."""
     state = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
     one = {"name": "main", "state": state, "ready": False, "restartCount": 0}
     status = {"image": "i", "imageID": "", **one}
@@ -69,7 +67,6 @@ class Kubelet:
         self._rules.append((pattern, status))
 
     def stop(self) -> None:
-        """Ends it."""
         self._stop.set()
         self._thread.join(5)
 

@@ -125,7 +125,6 @@ class World(Struct):
     config: Path
 
     def etcompile(self, *arguments: str) -> Any:
-        """Runs etcompile here."""
         environment = {"KUBECONFIG": str(self.config), "NO_COLOR": "1"}
         before = signal.getsignal(signal.SIGTERM)
         try:
@@ -193,7 +192,6 @@ def random_job(dice: random.Random) -> dict[str, Any]:
 
 
 def edited(dice: random.Random, job: dict[str, Any]) -> dict[str, Any]:
-    """The job after somebody has edited its file."""
     document = copy.deepcopy(job)
     spec = document["spec"]
     roles = spec.get("pytorchReplicaSpecs") or spec["etReplicaSpecs"]

@@ -32,7 +32,6 @@ class Quota:
         self._plane.set_status(f"{self._path}/small", counted)
 
     def stop(self) -> None:
-        """Counts no more."""
         self._stop.set()
         self._thread.join(5)
 

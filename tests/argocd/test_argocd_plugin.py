@@ -61,8 +61,6 @@ def write(path: Path, *values: Any) -> None:
 
 
 class Done(Struct, frozen=True):
-    """What came of a command."""
-
     returncode: int
     stdout: str
     stderr: str

@@ -27,7 +27,6 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def pods(job: dict[str, Any], **settings: Any) -> list[tuple[str, Any]]:
-    """The run and the specification of each Pod of a job."""
     result = compiled(job, settings=Settings(**settings))
     return [
         (pod["metadata"].get("annotations", {}).get(HASH), pod["spec"])

@@ -13,7 +13,6 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 
 @pytest.fixture(scope="module")
 def browser(require: Callable[..., str]) -> Iterator[Any]:
-    """A browser without a window."""
     chosen = os.environ.get("ETCOMPILE_BROWSER")
     program = chosen or next(filter(None, map(shutil.which, _BROWSERS)), None)
     require("browser", present=program is not None, why="there is no chromium and no google-chrome")

@@ -76,7 +76,6 @@ def pod(env: dict[str, str], **fields: object) -> dict[str, object]:
 
 
 def messages(value: object) -> list[str]:
-    """The messages about credentials in a document."""
     documents = parse(yaml.safe_dump(value, sort_keys=False, width=10_000)).documents
     return [one.message for one in check_credentials(documents)]
 

@@ -14,7 +14,6 @@ SH = ["sh", "-c"]
 
 
 def job(command: list[str], replicas: int = 2, **bounds: int) -> dict[str, Any]:
-    """A TrainingJob of two workers with a slot each."""
     document = training_job(replicas=replicas)
     worker(document).update(bounds)
     launcher(document)["template"]["spec"]["containers"][0]["command"] = command

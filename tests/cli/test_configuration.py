@@ -42,7 +42,6 @@ def said(root: Path, text: str, name: str = "etcompile.toml") -> Path:
 
 
 def problems(*words: object) -> list[tuple[str, str]]:
-    """The code and the place of each diagnostic of a check."""
     done = etcompile("check", "team/jobs", "--output-format", "json", *words, code=2)
     diagnostics = json.loads(done.stdout)["diagnostics"]
     return [

@@ -9,7 +9,6 @@ from etcompile.cli.main import program
 
 
 def commands(group: click.Group, *names: str) -> list[tuple[str, ...]]:
-    """The words that name each command, of groups inside the group too."""
     paths = []
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)

@@ -28,7 +28,6 @@ Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def kubectl(control_plane, namespace, kubectl_program) -> Kubectl:
-    """Runs kubectl in a namespace of its own; returns how it ended."""
     kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

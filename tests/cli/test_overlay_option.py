@@ -15,7 +15,6 @@ HEAD = "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\n"
 
 
 def settings(*arguments: object, **how: object) -> dict[str, str]:
-    """The settings in the stored job of a rendering."""
     done = etcompile("render", EXAMPLE, *arguments, **how, code=0)
     documents = yaml.safe_load_all(done.stdout)
     data = next(d["data"] for d in documents if d["kind"] == "ConfigMap")

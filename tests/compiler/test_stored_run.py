@@ -136,7 +136,6 @@ def test_follower_differs_from_its_worker_only_in_numbers_and_has_no_marks(gang,
 
 
 def numbered(pod: dict, number: str) -> list[dict]:
-    """Its containers, as if it had this number."""
     for container in pod["spec"]["containers"]:
         for one in container["env"]:
             if one["name"] in ("NODE_ID", "WORKER_ID"):

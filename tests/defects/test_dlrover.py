@@ -22,7 +22,6 @@ STATIC = {"etcompile.dev/parameter-servers": "static"}
 
 
 def servers(annotations: dict[str, str], **types: Any) -> dict[str, Any]:
-    """A job with parameter servers that nobody scales."""
     plain = {"ps": {**dlrover_type(1), "autoScale": False}}
     plain["worker"] = {**dlrover_type(2), "autoScale": False}
     return elastic_job(
@@ -50,7 +49,6 @@ def objects(*values: dict[str, Any], **options: Any) -> dict[tuple[str, str], An
 
 
 def resource(value: dict[str, Any], **options: Any) -> Any:
-    """The specification of the custom resource that is rendered."""
     return objects(value, **options)["ElasticJob", "mnist"]["spec"]
 
 

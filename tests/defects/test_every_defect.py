@@ -10,7 +10,6 @@ PAGE = (ROOT / "docs" / "differences.md").read_text("utf-8")
 
 
 def numbers_in_names(system: str) -> set[str]:
-    """The defects that the names of tests have."""
     tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     names = re.findall(rf"def test_{system}_(?=(?:d?\d+|[a-f])_)(\w+)", tests)
     parts = [re.match(r"(?:(?:d?\d+|[a-f])_)+", name) for name in names]

@@ -26,7 +26,6 @@ def part(name: str, step: str | None = None, **container: Any) -> dict[str, Any]
 
 
 def of_parts(policy: dict[str, Any], *parts: dict[str, Any], **job_set: Any) -> dict[str, Any]:
-    """A runtime of these replicatedJobs."""
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime",
@@ -39,7 +38,6 @@ def of_parts(policy: dict[str, Any], *parts: dict[str, Any], **job_set: Any) -> 
 
 
 def runtime() -> dict[str, Any]:
-    """A runtime of two nodes with torchrun."""
     return of_parts(
         {"numNodes": 2, "torch": {}}, part("node", "trainer", command=["torchrun", "t.py"])
     )
@@ -467,7 +465,6 @@ def test_the_command_of_torchtune_is_completed(trainer: Any, command: str) -> No
 
 
 def patch(name: str = "node", manager: str = "example.com/a", **pod: Any) -> dict[str, Any]:
-    """A patch of a Pod template."""
     spec = {"template": {"spec": pod}}
     jobs = {"replicatedJobs": [{"name": name, "template": {"spec": spec}}]}
     return {"manager": manager, "trainingRuntimeSpec": {"template": {"spec": jobs}}}

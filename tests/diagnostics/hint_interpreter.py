@@ -66,7 +66,6 @@ def steps(words: str) -> Path:
 
 
 def changed(text: str, document: int, change: Callable[[Any], Any]) -> str:
-    """A text with one of its documents changed."""
     documents = [*yaml.safe_load_all(text)]
     value = change(copy.deepcopy(documents[document]))
     documents[document : document + 1] = [] if value is None else [value]
@@ -143,7 +142,6 @@ _AFTERWARDS = r"(?: \(.*\)| to the job| to confirm this| beside it)?"
 
 
 def clauses(hint: str) -> list[str]:
-    """The alternatives and the steps of a hint."""
     parts = re.split(r"; (?:or )?|,? or |, and (?=[a-z]+ )", hint)
     return [part for part in (part.strip() for part in parts) if part]
 

@@ -16,8 +16,6 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def git(tmp_path: Path) -> Callable[..., str]:
-    """Runs git in the folder, as somebody."""
-
     def run(*arguments: str) -> str:
         return commandline.git(tmp_path, *arguments).strip()
 
@@ -43,8 +41,6 @@ def jobs(tmp_path: Path, git: Callable[..., str]) -> Path:
 
 @pytest.fixture
 def diff(tmp_path: Path) -> Run:
-    """Runs `etcompile diff` in the folder."""
-
     def run(
         *arguments: str | Path, command: str = "diff", code: int | None = None
     ) -> subprocess.CompletedProcess[str]:

@@ -37,7 +37,6 @@ def env(pod: Any) -> dict[str, Any]:
 
 
 def labels(pod: Any) -> dict[str, str]:
-    """The labels that upstream's Pods have."""
     prefixes = ("etcompile.dev/", "app.kubernetes.io/")
     return {k: v for k, v in pod["metadata"]["labels"].items() if not k.startswith(prefixes)}
 

@@ -144,7 +144,6 @@ class Containers:
         }
 
     def log(self, name: str) -> str:
-        """What a container has said."""
         return (self.folder / name / "log").read_text(errors="replace")
 
     def lose(self, name: str) -> None:
@@ -154,7 +153,6 @@ class Containers:
         process.wait(30)
 
     def code(self, name: str, timeout: float) -> int:
-        """The exit code of a container once it has ended."""
         return self._running[name].wait(timeout)
 
     def finish(self, name: str, run: str) -> None:
@@ -162,7 +160,6 @@ class Containers:
         (self.folder / name / "status" / "done").write_text(run)
 
     def close(self) -> None:
-        """Ends all that still run."""
         for name in [*self._running]:
             self.lose(name)
 
@@ -203,7 +200,6 @@ class Watched:
         self.pods[name] = {**pod, "metadata": metadata, "status": status}
 
     def ended(self, name: str, code: int) -> None:
-        """The main container of a Pod has ended."""
         state = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
         status = {
             "phase": "Failed" if code else "Succeeded",

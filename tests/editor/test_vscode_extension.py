@@ -14,7 +14,6 @@ EXTENSION = ROOT / "docs" / "editors" / "vscode"
 
 @pytest.fixture
 def built(tmp_path, require):
-    """A copy of the extension, built."""
     npm = require("npm", which="npm")
     folder = tmp_path / "vscode"
     shutil.copytree(EXTENSION, folder, ignore=shutil.ignore_patterns("node_modules", "dist"))

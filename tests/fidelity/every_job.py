@@ -51,7 +51,6 @@ def compiled(job: dict[str, Any], **options: Any) -> Compilation:
 
 
 def templates(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The Pod templates of a job."""
     kind = frontends.find(job["apiVersion"], job["kind"])
     assert kind is not None
     for path in kind.templates_of(job):

@@ -28,7 +28,6 @@ def check(*paths, **options):
 
 
 def fixed(text, tmp_path, *, unsafe=False, newline=""):
-    """A text with its fixes, and what was fixed."""
     file = tmp_path / "job.yaml"
     file.write_text(text, "utf-8", newline=newline)
     files = fixed_files(lambda: check(file).findings, unsafe=unsafe)
@@ -39,7 +38,6 @@ def fixed(text, tmp_path, *, unsafe=False, newline=""):
 
 
 def job(policy="", extra="", template=""):
-    """A PyTorchJob as text."""
     return f"""\
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob

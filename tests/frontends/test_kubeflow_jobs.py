@@ -17,7 +17,6 @@ def compilation_of(*documents: dict[str, Any], **options: Any) -> Compilation:
 
 
 def hints(*documents: dict[str, Any]) -> dict[str, str | None]:
-    """The hint of each diagnostic, by its code."""
     return {one.code: one.hint for one in compilation_of(*documents).diagnostics}
 
 

@@ -58,12 +58,10 @@ def renders(profiles: tuple[str, ...], means: Means) -> Iterator[tuple[Path, Com
 
 
 def objects(profiles: tuple[str, ...], means: Means) -> Iterator[Mapping[str, Any]]:
-    """All objects of all of these."""
     for _, compilation in renders(profiles, means):
         yield from compilation.in_order()
 
 
 def annotations(value: Mapping[str, Any]) -> Mapping[str, str]:
-    """An object's annotations."""
     annotations: Mapping[str, str] = value["metadata"].get("annotations", {})
     return annotations

@@ -48,18 +48,15 @@ class Rendered(Struct, frozen=True):
 
     @property
     def container(self) -> dict[str, Any]:
-        """The watcher's container."""
         [container] = self.of("Deployment")["spec"]["template"]["spec"]["containers"]
         return container
 
     @property
     def account(self) -> str:
-        """The name of the ServiceAccount that it runs as."""
         return self.of("Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
 
 
 def run(*words: object, stdin: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
-    """What a program does, as texts."""
     return subprocess.run(
         [*map(str, words)],
         input=stdin,
@@ -83,7 +80,6 @@ def templated(
 def by_helm(
     helm: Path, values: Mapping[str, Any], *, release: str = NAME, namespace: str
 ) -> Rendered:
-    """What the chart makes of some values."""
     done = templated(helm, values, release=release, namespace=namespace)
     assert done.returncode == 0, done.stderr
     objects = parsed(done.stdout)
@@ -92,7 +88,6 @@ def by_helm(
 
 
 def by_manifests(installation: Installation) -> Rendered:
-    """What `etcompile watch --manifests` writes."""
     objects = json.loads(json.dumps(manifests(installation)))
     return Rendered(objects, global_names(installation.home, installation.name))
 
@@ -107,7 +102,6 @@ def global_names(namespace: str, name: str) -> dict[str, str]:
 
 
 def by_kustomize(kustomize: Path, folder: Path) -> Rendered:
-    """What a kustomization builds."""
     done = run(kustomize, "build", folder)
     assert done.returncode == 0, done.stderr
     return Rendered(parsed(done.stdout))
@@ -127,7 +121,6 @@ def overlay(folder: Path, **kustomization: Any) -> Path:
 
 
 def parsed(text: str) -> list[dict[str, Any]]:
-    """The objects of a stream of YAML."""
     return [value for value in yaml.safe_load_all(text) if value]
 
 
@@ -157,7 +150,6 @@ def comparable(rendered: Rendered) -> dict[Key, dict[str, Any]]:
 
 
 def labels(rendered: Rendered) -> dict[Key, dict[str, str]]:
-    """The labels of each object."""
     return {
         (
             value["kind"],

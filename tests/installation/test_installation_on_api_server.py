@@ -272,7 +272,6 @@ class Releases:
         return run(*command, stdin=values_text, env=self._environment)
 
     def objects(self, release: str, *namespaces: str) -> dict[str, set[str]]:
-        """The names of the objects of a release, by their kind."""
         by_kind = {}
         for kind, path in WAYS.items():
             for namespace in namespaces if "{}" in path else namespaces[:1]:

@@ -64,7 +64,6 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def blocks() -> dict[str, str]:
-    """The fenced blocks of the page, by what their first line says."""
     fenced = re.findall(r"```yaml\n# (.*?)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     return {title.partition(",")[0]: text for title, text in fenced}
 

@@ -21,7 +21,6 @@ PAGE = (ROOT / "docs" / "watcher.md").read_text("utf-8")
 
 
 def commands(heading: str) -> str:
-    """The commands in the first block below a heading."""
     below = PAGE.partition(f"{heading}\n")[2]
     match = re.search(r"```sh\n(.*?)```", below, re.DOTALL)
     assert match, heading

@@ -28,7 +28,6 @@ class Folder:
         path.mkdir(parents=True, exist_ok=True)
 
     def write(self, name: str, value: Any) -> str:
-        """Writes a document, or several; the file's name."""
         file = self.path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         values = value if isinstance(value, list) else [value]
@@ -36,7 +35,6 @@ class Folder:
         return name
 
     def config(self, kind: str, name: str = "etcompile", **spec: Any) -> str:
-        """Writes a configuration of the function; its file's name."""
         value = {
             "apiVersion": "etcompile.dev/v1alpha1",
             "kind": kind,
@@ -45,15 +43,12 @@ class Folder:
         return self.write(f"{name}.yaml", {**value, "spec": spec} if spec else value)
 
     def kustomization(self, **fields: Any) -> None:
-        """Writes the kustomization."""
         self.write("kustomization.yaml", {"sortOptions": {"order": "fifo"}, **fields})
 
     def run(self) -> "subprocess.CompletedProcess[str]":
-        """`kustomize build`, with functions."""
         return self.start("build", "--enable-alpha-plugins", "--enable-exec", self.path)
 
     def start(self, *arguments: object) -> "subprocess.CompletedProcess[str]":
-        """`kustomize ARGUMENTS`."""
         command = [str(one) for one in (self.kustomize, *arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -68,7 +63,6 @@ class Folder:
 
 @pytest.fixture
 def folder(tmp_path: Path, consumer: Callable[[str], Path]) -> Folder:
-    """An empty kustomization folder."""
     return Folder(tmp_path / "kustomized", consumer("kustomize"))
 
 

@@ -24,7 +24,6 @@ def cluster(control_plane, namespace) -> Iterator[Cluster]:
 
 @pytest.fixture
 def config_maps(cluster):
-    """The resource that tests write most."""
     return cluster.resource("v1", "ConfigMap")
 
 

@@ -18,7 +18,6 @@ ONCE = Retries(attempts=1)
 
 
 def whoami(cluster) -> str:
-    """The user's name, as the API server sees it."""
     review = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "SelfSubjectReview",

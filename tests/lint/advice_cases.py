@@ -82,12 +82,10 @@ def mpi(
 def launching(
     command: list[str], worker: Mapping[str, Any], container: Mapping[str, Any] | None = None
 ) -> list[Value]:
-    """An MPIJob v2beta1 whose launcher runs this."""
     return mpi(worker, container, command)
 
 
 def claim(mode: str, namespace: str = "ml") -> Value:
-    """A claim that is called data."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -102,7 +100,6 @@ def in_place(grace: int) -> list[Value]:
 
 
 def with_volume(source: Value, path: str = "/checkpoints") -> list[Value]:
-    """A job with a volume that is called files."""
     mount = {"name": "files", "mountPath": path}
     return job({"volumeMounts": [mount]}, {"volumes": [{"name": "files", **source}]})
 
@@ -117,7 +114,6 @@ def saving(*arguments: str, volume: Value | None = None) -> list[Value]:
 
 
 def env(**variables: str) -> Value:
-    """The environment of a container."""
     return {"env": [{"name": name, "value": value} for name, value in variables.items()]}
 
 
@@ -141,7 +137,6 @@ def claiming(name: str) -> list[Value]:
 
 
 def claim_template(**request: Any) -> Value:
-    """The ResourceClaimTemplate `four`."""
     return {
         "apiVersion": "resource.k8s.io/v1" if "exactly" in request else "resource.k8s.io/v1beta1",
         "kind": "ResourceClaimTemplate",
@@ -490,7 +485,6 @@ SPREAD = {
 
 
 def annotated(annotations: Mapping[str, str], container: Mapping[str, Any]) -> list[Value]:
-    """A job whose Pods have annotations."""
     documents = job(container)
     template = documents[0]["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
     template["metadata"] = {"annotations": dict(annotations)}
@@ -553,5 +547,4 @@ QUIET: dict[str, list[Value]] = {
 
 
 def text(documents: list[Value]) -> str:
-    """The documents as a file."""
     return yaml.safe_dump_all(documents, sort_keys=False)

@@ -15,7 +15,6 @@ def render(*arguments: object) -> Result:
 
 
 def done(*arguments: object) -> Result:
-    """The same for a run that must succeed."""
     result = render(*arguments)
     assert result.exit_code == 0, result.stderr
     return result
@@ -28,7 +27,6 @@ def write(file: Path, *documents: Any) -> Path:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """All files of a folder."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))

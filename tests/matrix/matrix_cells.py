@@ -78,7 +78,6 @@ class Cell(NamedTuple):
 
 
 def every_cell() -> Iterator[Cell]:
-    """All cells."""
     return itertools.starmap(Cell, itertools.product(PROFILES, KINDS, GANGS, SECRETS))
 
 
@@ -164,7 +163,6 @@ class Outcome(NamedTuple):
 
 
 def is_error(codes: frozenset[str]) -> bool:
-    """Whether one of the codes refuses the input."""
     return any(code.endswith("!") for code in codes)
 
 

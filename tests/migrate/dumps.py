@@ -57,5 +57,4 @@ def _fill(template: dict[str, Any]) -> None:
 
 
 def migration(*values: Mapping[str, Any]) -> Migrated:
-    """What `etcompile migrate` makes of objects."""
     return migrated(compiler.loaded(list(values), Options(), None).documents)

@@ -47,7 +47,6 @@ class Dump(Struct, frozen=True, eq=False):
         return f"{self.recording}-{self.moment}"
 
     def handed_over(self, folder: Path) -> Migrated:
-        """What `migrate` makes of it."""
         file = written(self.objects, folder / "dump.yaml")
         return migrated(compiler.loaded([str(file)], Options(), None).documents)
 

@@ -94,7 +94,6 @@ def main(first: int, last: int, folders: list[Path]) -> None:
 
 
 def _memory(what: str) -> float:
-    """Megabytes of this process."""
     match = re.search(rf"{what}:\s*(\d+)", Path("/proc/self/status").read_text())
     return int(match[1]) / 1024 if match else 0.0
 

@@ -56,7 +56,6 @@ class Cluster:
         self._discover()
 
     def close(self) -> None:
-        """Ends the connection."""
         if self._connection is not None:
             self._connection.close()
 

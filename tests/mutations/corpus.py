@@ -17,7 +17,6 @@ Documents = list[dict[str, Any]]
 
 
 def documents(path: Path) -> Documents:
-    """The documents of a file."""
     return [one for one in yaml.safe_load_all(path.read_text("utf-8")) if one]
 
 

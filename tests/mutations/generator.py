@@ -52,7 +52,6 @@ def _mutate(rng: random.Random, documents: corpus.Documents) -> None:
 
 
 def _places(document: dict[str, Any]) -> Iterator[Place]:
-    """All places of a document."""
     kind = values.schemas()[0].get(f"{document.get('apiVersion')}/{document.get('kind')}")
     schema = {"$ref": f"#/$defs/{kind}"} if kind else None
     yield from _below(document, schema)

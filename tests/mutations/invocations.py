@@ -121,7 +121,6 @@ class Invocations:
         self._call(words, resource_list(data, _config(rng)) if words[0] == "krm" else data, here)
 
     def words(self, rng: random.Random) -> list[str]:
-        """The words of a command line."""
         words = rng.choice(_COMMANDS).split()
         command: Any = program
         for word in words:
@@ -210,7 +209,6 @@ def _template(rng: random.Random, data: bytes) -> bytes:
 
 
 def _settings(rng: random.Random) -> Iterator[str]:
-    """A configuration file."""
     for name in rng.sample([*setting_schemas()], rng.choice((1, 2, 4))):
         kind = setting_schemas()[name]["type"]
         value: Any = rng.random() < 0.5 if kind == "boolean" else _value(rng, name)
@@ -224,7 +222,6 @@ def _settings(rng: random.Random) -> Iterator[str]:
 
 
 def _config(rng: random.Random) -> dict[str, Any]:
-    """The configuration of a function."""
     fields: dict[str, tuple[Any, ...]] = {
         "overlays": (["dev"], ["overlay.yaml"]),
         "runtimes": (["jobs"],),

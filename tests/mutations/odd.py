@@ -11,7 +11,6 @@ ODD: tuple[Any, ...] = (
 
 
 def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all parts of a JSON value."""
     steps = value.items() if isinstance(value, dict) else enumerate(value)
     for step, part in steps:
         yield (*at, step)

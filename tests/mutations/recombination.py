@@ -146,7 +146,6 @@ def _lines(rng: random.Random, text: str, other: str) -> str:
 
 
 def _breaks(rng: random.Random, text: str, _: str) -> str:
-    """Other line breaks: all of them, or some."""
     fresh, share = rng.choice(_BREAKS), rng.choice((1.0, 0.5, 0.05))
     return "".join(
         (fresh if rng.random() < share else "\n") if one == "\n" else one for one in text

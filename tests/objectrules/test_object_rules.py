@@ -9,7 +9,6 @@ from objectrules.rows import problems, rows
 
 
 def messages(text: str, **options) -> list[str]:
-    """The errors of a text, each with its line."""
     compilation = etcompile.compile(
         list(yaml.safe_load_all(text)), etcompile.Options(allow_plain_secrets=True, **options)
     )

@@ -47,7 +47,6 @@ HEAD = "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\n"
 
 
 def compiled(*overlays: Any, documents: Any = None, **options: Any) -> dict[tuple[str, str], Any]:
-    """The objects of a job with overlays, by kind and name."""
     documents = documents or [yaml.safe_load(JOB)]
     return specs.by_name(specs.compiled(*documents, overlays=overlays, **options))
 

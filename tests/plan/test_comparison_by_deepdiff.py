@@ -51,7 +51,6 @@ def widget(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def cut(steps: list[Any], value: Any) -> Place:
-    """The steps down to the first list."""
     place: list[str] = []
     for step in steps:
         if isinstance(value, list):

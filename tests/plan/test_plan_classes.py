@@ -177,7 +177,6 @@ PREVENTED = {"annotations": {"etcompile.dev/prevent-destroy": "true"}}
 
 
 def immutable(kind: str, api_version: str = "v1", **fields: Any) -> dict[str, Any]:
-    """An object of a kind whose data cannot change."""
     metadata = {"name": "x", "namespace": "n"}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 

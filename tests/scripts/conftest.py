@@ -32,7 +32,6 @@ ROOT = os.geteuid() == 0
     ]
 )
 def shell(request, require) -> list[str]:
-    """The command line of a shell."""
     program = require("shells", which=request.param)
     return [program, "sh"] if request.param == "busybox" else [program]
 
@@ -142,7 +141,6 @@ def listening(until) -> Callable[[int], None]:
 
 @pytest.fixture
 def port() -> int:
-    """A TCP port that nobody listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

@@ -43,8 +43,6 @@ LINE = re.compile(
 
 
 class Network:
-    """Proxies between members and the coordinator."""
-
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
@@ -105,8 +103,6 @@ class Network:
         self._run(lead_away())
 
     def cut(self, address: str) -> None:
-        """Cuts what is connected through an address."""
-
         async def cut() -> None:
             for writer in self.writers[address]:
                 writer.transport.abort()
@@ -183,7 +179,6 @@ class Pod:
                         yield int(folder.name)
 
     def send(self, number: int, *, all_of_it: bool = False) -> None:
-        """Sends a signal to the supervisor."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
             if all_of_it:
@@ -316,7 +311,6 @@ class Gang:
         return by_epoch
 
     def begun(self) -> int:
-        """The newest epoch that all have begun."""
         full = [epoch for epoch, members in self.epochs().items() if len(members) == self.size]
         return max(full, default=-1)
 

@@ -102,7 +102,6 @@ class Container:
 
     @property
     def said(self):
-        """The lines of the command."""
         with contextlib.suppress(FileNotFoundError):
             return (self.place / "out").read_text().splitlines()
         return []
@@ -700,7 +699,6 @@ def test_notice_without_a_handler_is_logged(container):
 
 @pytest.fixture(params=["dash", "bash", "busybox"])
 def shell(request, require):
-    """The command line of a shell."""
     program = require("shells", which=request.param)
     return [program, "sh"] if request.param == "busybox" else [program]
 

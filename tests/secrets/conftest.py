@@ -28,12 +28,10 @@ class Folder:
         file.write_text(yaml.safe_dump(document))
 
     def run(self, *arguments: object) -> Result:
-        """`etcompile ARGUMENTS`."""
         words = [str(one) for one in arguments]
         return CliRunner().invoke(program, words, catch_exceptions=False)
 
     def render(self, mode: object, *options: object) -> Result:
-        """The outcome of a render to the folder."""
         return self.run("render", self.jobs, "-d", self.out, "--config", f"secret={mode}", *options)
 
     def rendered(self, mode: object, *options: object) -> dict[str, bytes]:
@@ -43,7 +41,6 @@ class Folder:
         return self.files()
 
     def files(self) -> dict[str, bytes]:
-        """All files of the output folder."""
         return {
             path.relative_to(self.out).as_posix(): path.read_bytes()
             for path in sorted(self.out.rglob("*"))
@@ -51,13 +48,11 @@ class Folder:
         }
 
     def objects(self, kind: str) -> list[dict[str, Any]]:
-        """The rendered objects of a kind."""
         texts = [text for name, text in self.files().items() if name.endswith(".yaml")]
         documents = [one for text in texts for one in yaml.safe_load_all(text)]
         return [one for one in documents if one["kind"] == kind]
 
     def object(self, kind: str) -> dict[str, Any]:
-        """The one rendered object of a kind."""
         (value,) = self.objects(kind)
         return value
 

@@ -50,7 +50,6 @@ class Controller:
         return file
 
     def private(self, file: Path) -> Path:
-        """Its private key in a file."""
         format_ = (form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
         file.write_bytes(self.key.private_bytes(*format_))
         return file

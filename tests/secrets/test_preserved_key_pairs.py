@@ -16,7 +16,6 @@ def _secret(folder):
 
 
 def _file(folder):
-    """The file with the key pair."""
     signs = ("encryptedData:", "ENC[")
     return next(
         path for path in folder.out.rglob("*.yaml") if any(s in path.read_text() for s in signs)

@@ -37,7 +37,6 @@ PUBLISHED = re.compile(
 
 
 def sections(text: str) -> Iterator[str]:
-    """The parts of a page, each from a heading to the next."""
     fenced = False
     part: list[str] = []
     for line in text.splitlines():

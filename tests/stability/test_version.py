@@ -44,7 +44,6 @@ _HEADING = re.compile(
 
 
 def headings() -> list[tuple[str, str]]:
-    """The versions of the changelog and their dates, the newest first."""
     return _HEADING.findall((ROOT / "CHANGELOG.md").read_text("utf-8"))
 
 
