@@ -93,6 +93,14 @@ def owner() -> Owner:
 
 
 @pytest.fixture(params=["sealed", "sops"])
+def recipient(request, certificate, controller, owner) -> tuple[str, Callable[[Folder], Any]]:
+    """A mode that encrypts, and who decrypts the Secret in a folder."""
+    if request.param == "sops":
+        return f"sops:{owner.recipient}", lambda folder: owner.decrypted(folder.object("Secret"))
+    return f"sealed:{certificate}", lambda it: controller.unsealed(it.object("SealedSecret"))
+
+
+@pytest.fixture(params=["sealed", "sops"])
 def encrypting(request, tmp_path: Path) -> Callable[[], str]:
     """`encrypting()`: a mode that encrypts, for another recipient each time."""
     numbers = iter(range(9))

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 import yaml
-from keyholders import Owner
+from keyholders import Owner, is_key_pair
 
 from specs import scale_out, training_job, worker
 
@@ -27,17 +27,37 @@ def _data(folder):
     return value.get("data") or value["spec"]["encryptedData"]
 
 
-def test_a_second_render_is_the_same_byte_for_byte(folder, encrypting):
+def test_recipient_decrypts_the_secret_that_a_training_job_mounts(folder, recipient):
+    mode, decrypted = recipient
+    folder.rendered(mode)
+    secret = decrypted(folder)
+    assert (secret["type"], secret["immutable"]) == ("Opaque", True)
+    assert (secret["metadata"]["namespace"], secret["metadata"]["name"]) == ("nlp", "bert")
+    data = secret["data"]
+    assert data.keys() == {"id_rsa", "id_rsa.pub", "config"}
+    assert is_key_pair(data["id_rsa"], data["id_rsa.pub"])
+    assert data["id_rsa.pub"].endswith(b" bert\n")
+    assert b"StrictHostKeyChecking no\n" in data["config"]
+    mounted = [
+        one["secret"] for one in folder.objects("Pod")[0]["spec"]["volumes"] if "secret" in one
+    ]
+    assert [one["secretName"] for one in mounted] == ["bert"]
+
+
+def test_recipient_decrypts_the_secret_that_an_mpi_job_mounts(mpi_folder, recipient):
+    mode, decrypted = recipient
+    mpi_folder.rendered(mode)
+    secret = decrypted(mpi_folder)
+    assert (secret["type"], secret["metadata"]["name"]) == ("kubernetes.io/ssh-auth", "pi-ssh")
+    assert secret["data"].keys() == {"ssh-privatekey", "ssh-publickey"}
+    assert is_key_pair(secret["data"]["ssh-privatekey"], secret["data"]["ssh-publickey"])
+
+
+def test_later_renders_and_checks_change_no_byte(folder, encrypting):
     mode = encrypting()
     before = folder.rendered(mode)
     result = folder.render(mode)
     assert result.stderr.startswith(f"{folder.out}: 0 written")
-    assert folder.files() == before
-
-
-def test_check_finds_the_folder_up_to_date_and_writes_nothing(folder, encrypting):
-    mode = encrypting()
-    before = folder.rendered(mode)
     assert folder.render(mode, "--check").exit_code == 0
     assert folder.files() == before
 

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 from cryptography.exceptions import InvalidTag
-from keyholders import Controller, by_kubeseal, elliptic, is_key_pair
+from keyholders import Controller, by_kubeseal, elliptic
 
 from specs import patch
 
@@ -12,33 +12,6 @@ _WIDE = {
     "namespace-wide": {"sealedsecrets.bitnami.com/namespace-wide": "true"},
     "cluster-wide": {"sealedsecrets.bitnami.com/cluster-wide": "true"},
 }
-
-
-def test_the_controller_makes_the_secret_that_a_training_job_mounts(
-    folder, certificate, controller
-):
-    folder.rendered(f"sealed:{certificate}")
-    secret = controller.unsealed(folder.object("SealedSecret"))
-    assert (secret["type"], secret["immutable"]) == ("Opaque", True)
-    assert (secret["metadata"]["namespace"], secret["metadata"]["name"]) == ("nlp", "bert")
-    data = secret["data"]
-    assert data.keys() == {"id_rsa", "id_rsa.pub", "config"}
-    assert is_key_pair(data["id_rsa"], data["id_rsa.pub"])
-    assert b"StrictHostKeyChecking no\n" in data["config"]
-    pod = folder.objects("Pod")[0]
-    mounted = [one["secret"] for one in pod["spec"]["volumes"] if "secret" in one]
-    assert [one["secretName"] for one in mounted] == ["bert"]
-
-
-def test_the_controller_makes_the_secret_that_an_mpi_job_mounts(
-    mpi_folder, certificate, controller
-):
-    mpi_folder.rendered(f"sealed:{certificate}")
-    secret = controller.unsealed(mpi_folder.object("SealedSecret"))
-    assert secret["type"] == "kubernetes.io/ssh-auth"
-    assert secret["metadata"]["name"] == "pi-ssh"
-    assert secret["data"].keys() == {"ssh-privatekey", "ssh-publickey"}
-    assert is_key_pair(secret["data"]["ssh-privatekey"], secret["data"]["ssh-publickey"])
 
 
 @pytest.mark.parametrize("scope", _WIDE)

@@ -4,26 +4,9 @@ import sys
 
 import pytest
 import yaml
-from keyholders import Owner, by_sops, is_key_pair
+from keyholders import Owner, by_sops
 
 _FILE = "bert/10-secret-bert.yaml"
-
-
-def test_the_owner_decrypts_the_secret_that_a_training_job_mounts(folder, owner):
-    folder.rendered(f"sops:{owner.recipient}")
-    secret = owner.decrypted(folder.object("Secret"))
-    assert (secret["type"], secret["immutable"]) == ("Opaque", True)
-    data = secret["data"]
-    assert data.keys() == {"id_rsa", "id_rsa.pub", "config"}
-    assert is_key_pair(data["id_rsa"], data["id_rsa.pub"])
-    assert data["id_rsa.pub"].endswith(b" bert\n")
-
-
-def test_the_owner_decrypts_the_secret_that_an_mpi_job_mounts(mpi_folder, owner):
-    mpi_folder.rendered(f"sops:{owner.recipient}")
-    secret = owner.decrypted(mpi_folder.object("Secret"))
-    assert secret["type"] == "kubernetes.io/ssh-auth"
-    assert is_key_pair(secret["data"]["ssh-privatekey"], secret["data"]["ssh-publickey"])
 
 
 def test_each_of_several_recipients_decrypts_it_alone(folder, owner):
@@ -92,12 +75,6 @@ def test_sops_without_pyrage_is_one_error_that_names_the_extra(folder, owner, mo
 def test_other_secret_modes_need_no_pyrage(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyrage", None)
     assert folder.render("external").exit_code == 0
-
-
-def test_mistyped_recipient_is_detected(folder, owner):
-    last = owner.recipient[-1]
-    result = folder.render(f"sops:{owner.recipient[:-1]}{'q' if last != 'q' else 'p'}")
-    assert "mistyped" in result.stderr
 
 
 def test_an_identity_in_place_of_a_recipient_is_not_repeated(folder, owner):
