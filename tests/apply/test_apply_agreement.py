@@ -1,8 +1,9 @@
 """`diff`, `apply --dry-run` and `apply` say the same, whatever the cluster is like.
 
-Random jobs, drifts, options and admission, with a seed. What is shown must be what is written, a
-refusal must be one everywhere and write nothing, and once it is applied there is no difference. To
-try more of them, and others:
+Random jobs, drifts, options and admission, with a seed, in namespaces full of other people's
+objects. What is shown must be what is written, a refusal must be one everywhere and write nothing,
+and once it is applied there is no difference. Nothing of anybody else's changes: not even a
+resourceVersion. To try more of them, and others:
 
     ETCOMPILE_AGREEMENTS=500 ETCOMPILE_AGREEMENTS_SEED=7 pytest -m cluster tests/apply -k agree
 """
@@ -28,6 +29,7 @@ from apply.policies import deny, mutate
 from controlplane.server import ControlPlane
 from etcompile.kubeapi import ClusterError, connect
 from specs import kubeflow_job, training_job
+from world import mpi_job
 
 ROUNDS = int(os.environ.get("ETCOMPILE_AGREEMENTS", "24"))
 SEED = int(os.environ.get("ETCOMPILE_AGREEMENTS_SEED", "3"))
@@ -75,6 +77,7 @@ ACTS = {
     "adopt": ("patch",),
     "replace": ("delete", "create"),
     "delete": ("delete",),
+    "release": ("patch",),
 }
 
 
@@ -121,8 +124,12 @@ class World(Struct):
 
     plane: ControlPlane
     namespace: str
-    folder: Path
+    jobs: Path
     config: Path
+    foreign: dict[tuple[str, str], str] = {}
+    """The resourceVersions of what is other people's, by kind and name."""
+    copies: set[tuple[str, str]] = set()
+    """Those that have our labels: `--adopt` takes them over."""
 
     def etcompile(self, *arguments: str) -> Any:
         environment = {"KUBECONFIG": str(self.config), "NO_COLOR": "1"}
@@ -143,7 +150,58 @@ class World(Struct):
             for kind in kinds
             for one in self.plane.ask("GET", self.path(kind))["items"]
             if not one["metadata"]["name"].startswith(("etcompile-", "kube-root", "default"))
+            and (kind, one["metadata"]["name"]) not in self.foreign
         ]
+
+    def create(self, kind: str, value: dict[str, Any], manager: str) -> tuple[str, str]:
+        """Creates an object as somebody else."""
+        created = self.plane.ask("POST", f"{self.path(kind)}?fieldManager={manager}", value)
+        key = (kind, created["metadata"]["name"])
+        self.foreign[key] = created["metadata"]["resourceVersion"]
+        return key
+
+    def settle(self) -> None:
+        """Fills the namespace with objects of kubectl, Helm and another ApplySet."""
+        helm = {"labels": {"app.kubernetes.io/managed-by": "Helm"}}
+        other = {"labels": {"applyset.kubernetes.io/part-of": f"applyset-{'0' * 43}-v1"}}
+        group = "rbac.authorization.k8s.io"
+        for kind, manager, marks, rest in (
+            ("ConfigMap", "kubectl-create", {}, {"data": {"a": "b"}}),
+            ("Secret", "kubectl-create", {}, {"stringData": {"password": "x"}}),
+            ("Service", "helm", helm, {"spec": {"ports": [{"port": 80}]}}),
+            ("Pod", "helm", helm, {"spec": {"containers": [{"name": "web", "image": "web:1"}]}}),
+            ("ServiceAccount", "kubectl", other, {}),
+            ("Role", "kubectl", other, {"rules": []}),
+            ("RoleBinding", "kubectl", other,
+             {"roleRef": {"apiGroup": group, "kind": "Role", "name": "their-0"}}),
+        ):  # fmt: skip
+            self.create(kind, {"metadata": {**marks, "name": "their-0"}, **rest}, manager)
+        for name in ("etcompile-notes", "mnist-notes", "mnist-etcompile-1x"):
+            self.create("ConfigMap", {"metadata": {"name": name}}, "kubectl-create")
+
+    def copy(self, kind: str, value: dict[str, Any]) -> None:
+        """Somebody copies an object of ours, labels and all, as `kubectl expose` does."""
+        labels = value["metadata"].get("labels") or {}
+        metadata = {"name": f"their-copy-{len(self.copies)}", "labels": labels}
+        if kind == "ConfigMap":
+            copied = {"metadata": metadata, "data": value.get("data") or {}}
+            self.copies.add(self.create("ConfigMap", copied, "kubectl-create"))
+        else:
+            exposed = {"metadata": metadata, "spec": {"ports": [{"port": 80}]}}
+            self.copies.add(self.create("Service", exposed, "kubectl-expose"))
+
+    def touched(self, *, adopt: bool) -> set[tuple[str, str]]:
+        """What is other people's, may not be taken over, and has changed or is gone."""
+        live = {
+            (kind, one["metadata"]["name"]): one["metadata"]["resourceVersion"]
+            for kind in RESOURCES
+            for one in self.plane.ask("GET", self.path(kind))["items"]
+        }
+        touched = {key for key, version in self.foreign.items() if live.get(key) != version}
+        adopted = touched & self.copies if adopt else set()
+        for key in adopted:
+            del self.foreign[key]
+        return touched - adopted
 
     def change(self, kind: str, name: str, change: dict[str, Any]) -> None:
         """Changes an object as a person would; what the API server refuses is not changed."""
@@ -169,6 +227,12 @@ class World(Struct):
         return writes
 
 
+def roles(job: dict[str, Any]) -> dict[str, Any]:
+    """The replica specs of a job, by their role."""
+    [specs] = [value for key, value in job["spec"].items() if key.endswith("ReplicaSpecs")]
+    return specs
+
+
 def random_job(dice: random.Random) -> dict[str, Any]:
     """A job with fields of which admission changes some."""
     main: dict[str, Any] = {"image": f"example.com/train:{dice.choice('12')}"}
@@ -178,13 +242,14 @@ def random_job(dice: random.Random) -> dict[str, Any]:
         main.setdefault("resources", {})["requests"] = {"cpu": "1000m"}
     if dice.random() < 0.3:
         main["imagePullPolicy"] = dice.choice(["Always", "IfNotPresent"])
-    if dice.random() < 0.5:
-        job = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": dice.choice([1, 2, 3])})
-        roles = job["spec"]["pytorchReplicaSpecs"]
-    else:
-        job = training_job(replicas=dice.choice([1, 2, 3]))
-        roles = job["spec"]["etReplicaSpecs"]
-    for role in roles.values():
+    job = dice.choice(
+        [
+            kubeflow_job("PyTorchJob", {"Master": 1, "Worker": dice.choice([1, 2, 3])}),
+            training_job(replicas=dice.choice([1, 2, 3])),
+            mpi_job(),
+        ]
+    )
+    for role in roles(job).values():
         role["template"]["spec"]["containers"][0] |= copy.deepcopy(main)
         if dice.random() < 0.3:
             role["template"]["metadata"] = {"labels": {"team": dice.choice(["a", "research"])}}
@@ -193,9 +258,7 @@ def random_job(dice: random.Random) -> dict[str, Any]:
 
 def edited(dice: random.Random, job: dict[str, Any]) -> dict[str, Any]:
     document = copy.deepcopy(job)
-    spec = document["spec"]
-    roles = spec.get("pytorchReplicaSpecs") or spec["etReplicaSpecs"]
-    name, role = dice.choice([*roles.items()])
+    name, role = dice.choice([*roles(document).items()])
     container = role["template"]["spec"]["containers"][0]
     match dice.randrange(7):
         case 0:
@@ -228,6 +291,8 @@ def drift(dice: random.Random, world: World) -> None:
         lambda: world.change(kind, name, {"metadata": {"labels": {"etcompile.dev/role": "z"}}}),
         lambda: world.plane.ask("DELETE", f"{world.path(kind, name)}?gracePeriodSeconds=0"),
     ]
+    if kind in ("ConfigMap", "Pod"):
+        changes.append(lambda: world.copy(kind, one))
     if kind == "Service":
         changes += [
             lambda: world.change(kind, name, {"spec": {"selector": {"x": "1"}}}),
@@ -276,24 +341,40 @@ def test_what_is_shown_is_what_is_done(planes, tmp_path, number) -> None:
         body = {"metadata": {"name": "l"}, "spec": {"limits": [limits]}}
         plane.ask("POST", f"/api/v1/namespaces/{namespace}/limitranges", body)
     config = plane.kubeconfig(token="admin-token", namespace=namespace)
-    world = World(plane, namespace, tmp_path, config)
-    file = tmp_path / "job.yaml"
-    job = random_job(dice)
-    file.write_text(yaml.safe_dump(job))
+    world = World(plane, namespace, tmp_path / "jobs", config)
+    world.jobs.mkdir()
+    world.settle()
+    job, other = random_job(dice), training_job("other", replicas=1)
+    job["metadata"]["namespace"] = namespace  # an MPIJob without one is of `default`
     run = dice.choice([(), ("--run", "auto")])
-    world.etcompile("apply", str(file), "--wait", "none", *run)
+    files = {"job.yaml": job, "other.yaml": other}
+    write(world, files)
+    always = (*run, "--config", "set=team")
+    world.etcompile("apply", str(world.jobs), "--wait", "none", *always)
     kubelet = Kubelet(plane, namespace)
+    kubelet.let("their-*", None)
     try:
         for _ in range(3):
             for _ in range(dice.randrange(3)):
                 drift(dice, world)
             job = edited(dice, job)
-            file.write_text(yaml.safe_dump(job))
+            # A job is removed, added again or moved to another file.
+            files = {dice.choice(["job.yaml", "renamed.yaml"]): job}
+            write(world, files | ({"other.yaml": other} if dice.random() < 0.5 else {}))
             flags = (("--prune",), ("--replace",), ("--adopt",), ("--config", "take-ownership=*"))
-            options = (*run, *(word for one in flags if dice.random() < 0.6 for word in one))
-            agree(world, str(file), options)
+            options = (*always, *(word for one in flags if dice.random() < 0.6 for word in one))
+            agree(world, str(world.jobs), options)
+            assert world.touched(adopt="--adopt" in options) == set(), options
     finally:
         kubelet.stop()
+
+
+def write(world: World, files: dict[str, dict[str, Any]]) -> None:
+    """Writes the folder of jobs anew."""
+    for file in world.jobs.iterdir():
+        file.unlink()
+    for name, job in files.items():
+        (world.jobs / name).write_text(yaml.safe_dump(job))
 
 
 def agree(world: World, file: str, options: tuple[str, ...]) -> None:
