@@ -267,16 +267,6 @@ def test_an_overlay_may_say_how_and_names_its_certificate_from_where_it_stands(
     assert str(tmp_path) not in "".join(text.decode() for text in folder.files().values())
 
 
-def test_invalid_secret_mode_in_an_overlay_is_reported_with_its_line(folder, tmp_path):
-    overlay = tmp_path / "overlay.yaml"
-    overlay.write_text(
-        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nsettings: {secret: existing:No_Name}\n"
-    )
-    result = folder.run("render", folder.jobs, "--overlay", overlay)
-    assert "error[ET6009]: 'No_Name' is no name of a Secret" in result.stderr
-    assert f"{overlay}:3" in result.stderr
-
-
 def test_nothing_in_the_clear_leaves(folder, mpi_folder, encrypting):
     mode = encrypting()
     results = [one.render(mode) for one in (folder, mpi_folder)]
