@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 
 from etcompile.compiler.choices import Options
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose, has_errors
+from etcompile.diagnostics.message_text import with_texts
 from etcompile.digest import sha256
 from etcompile.emit.output_state import output_state
 from etcompile.encryption import RecipientError, sealed, sops
@@ -311,14 +312,8 @@ def _written(value: Object, job: Job, document: Document) -> tuple[Object, list[
         problems.append(_refused(document, ("spec",), problem))
         return match[0]
 
-    def written(part: Any) -> Any:
-        if isinstance(part, str):
-            return _VARIABLE.sub(variable, part)
-        if isinstance(part, Mapping):
-            return {key: written(inner) for key, inner in part.items()}
-        return [written(inner) for inner in part] if isinstance(part, list) else part
-
-    return {**value, "spec": written(document.data["spec"])}, problems
+    spec = with_texts(document.data["spec"], lambda text: _VARIABLE.sub(variable, text))
+    return {**value, "spec": spec}, problems
 
 
 def _refused(document: Document, path: ValuePath, problem: str) -> Diagnostic:

@@ -4,7 +4,7 @@ A message quotes names, values and lines of its input, which may contain any cha
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _BEFORE = 15
@@ -27,16 +27,17 @@ def well_formed(words: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    return json.dumps(_well_formed(value), indent=2) + "\n"
+    return json.dumps(with_texts(value, well_formed), indent=2) + "\n"
 
 
-def _well_formed(value: Any) -> Any:
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Change the texts in a JSON value, except its keys."""
     if isinstance(value, str):
-        return well_formed(value)
+        return change(value)
     if isinstance(value, dict):
-        return {key: _well_formed(inner) for key, inner in value.items()}
+        return {key: with_texts(inner, change) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_well_formed(inner) for inner in value]
+        return [with_texts(inner, change) for inner in value]
     return value
 
 

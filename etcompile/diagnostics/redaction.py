@@ -14,7 +14,7 @@ from etcompile.diagnostics.credentials import (
     private_key_spans,
     spoken_spans,
 )
-from etcompile.diagnostics.message_text import printable
+from etcompile.diagnostics.message_text import printable, with_texts
 
 HIDDEN = "(hidden)"
 LONGEST = 4096
@@ -81,8 +81,4 @@ def cut(text: str, longest: int = LONGEST, *, spoken: bool = False) -> str:
 
 
 def shown_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return shown(value, keep="\n\t")
-    if isinstance(value, dict):
-        return {key: shown_value(inner) for key, inner in value.items()}
-    return [shown_value(inner) for inner in value] if isinstance(value, list | tuple) else value
+    return with_texts(value, lambda text: shown(text, keep="\n\t"))
