@@ -22,7 +22,6 @@ from etcompile.check.faults import MOST_FAULTS, Fault, Problem, faults, with_fix
 from etcompile.check.json_schemas import Validator, bundled_schema
 from etcompile.check.pod_rules import PlacedDiagnostic, check_images, check_pod_template
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.objects import without_nulls
 from etcompile.k8s.path import text_at, value_at
 
 _CODES: dict[Problem, str] = {
@@ -125,11 +124,8 @@ def check_schema(source: Source, schema: str | Path) -> list[Diagnostic]:
 
 
 def schema_faults(value: Any, schema: str | Path) -> list[Fault]:
-    validator = _validator(Path(schema))
-    # What is valid with its nulls is valid without them: no schema of ours has the type null.
-    if validator.compiled.is_valid(value):
-        return []
-    return faults(validator, without_nulls(value), root=text_at(value, ("kind",)) or "the document")
+    root = text_at(value, ("kind",)) or "the document"
+    return faults(_validator(Path(schema)), value, root=root)
 
 
 @functools.cache

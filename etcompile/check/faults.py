@@ -20,6 +20,7 @@ from etcompile.diagnostics.diagnostic import Fix, Quote, Rename, Replace
 from etcompile.diagnostics.message_text import cut_value
 from etcompile.diagnostics.spelling import bare, closest
 from etcompile.k8s import quantity
+from etcompile.k8s.objects import without_nulls
 from etcompile.k8s.path import dotted, value_at
 
 Problem = Literal["unknown", "missing", "type", "choice", "range", "form", "empty", "other"]
@@ -75,11 +76,15 @@ class Fault(Struct, frozen=True):
 
 
 def faults(validator: Validator, value: object, *, root: str, at: ValuePath = ()) -> list[Fault]:
-    """Return all faults of a value.
+    """Return all faults of a value, in which a field that is null counts as absent.
 
     Args:
         root: The name of the document itself, such as its kind.
     """
+    # What is valid with its nulls is valid without them: no schema has the type null.
+    if validator.compiled.is_valid(value):
+        return []
+    value = without_nulls(value)
     errors = [*itertools.islice(validator.compiled.iter_errors(value), MOST_FAULTS + 1)]
     # A value of the wrong type breaks other rules too; only the type is reported.
     mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}

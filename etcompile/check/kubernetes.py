@@ -15,7 +15,6 @@ from etcompile.check.faults import Fault, Problem, faults, with_fix
 from etcompile.check.json_schemas import Validator, needed_definitions
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s import quantity
-from etcompile.k8s.objects import without_nulls
 from etcompile.k8s.path import value_at
 
 _FOLDER = data.folder("schemas") / "kubernetes"
@@ -44,7 +43,7 @@ def template_faults(value: Any, path: ValuePath, version: str) -> list[Fault]:
     template = value_at(value, path)
     if template is None:
         return []
-    return _faults(template, version, _POD_TEMPLATE, root="the Pod template", at=path)
+    return faults(_validator(version, _POD_TEMPLATE), template, root="the Pod template", at=path)
 
 
 def check_claim_template(source: Source, path: ValuePath, version: str) -> list[Diagnostic]:
@@ -52,7 +51,7 @@ def check_claim_template(source: Source, path: ValuePath, version: str) -> list[
     template = value_at(source.data, path)
     if definition is None or template is None:
         return []
-    problems = _faults(template, version, definition, root="the claim", at=path)
+    problems = faults(_validator(version, definition), template, root="the claim", at=path)
     return [diagnostic(source, fault, version) for fault in problems]
 
 
@@ -72,7 +71,7 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
     if isinstance(value.get("sops"), dict):
         hidden |= {"sops", "data", "stringData"}  # only SOPS can check the encrypted data
     declared = {field: part for field, part in value.items() if field not in hidden}
-    problems = _faults(declared, version, definition, root=kind)
+    problems = faults(_validator(version, definition), declared, root=kind)
     if problems:
         return [diagnostic(source, fault, version) for fault in problems]
     return check_metadata(source, version)
@@ -80,7 +79,8 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
 
 def check_metadata(source: Source, version: str) -> list[Diagnostic]:
     metadata = source.data.get("metadata") or {}
-    by_schema = _faults(metadata, version, _METADATA, root="metadata", at=("metadata",))
+    of_metadata = _validator(version, _METADATA)
+    by_schema = faults(of_metadata, metadata, root="metadata", at=("metadata",))
     mistyped = (fault for fault in by_schema if fault.problem == "type")
     problems = [diagnostic(source, fault, version) for fault in mistyped]
     names = ("name", "generateName")
@@ -104,7 +104,9 @@ def check_types(source: Source, version: str) -> list[Diagnostic]:
         return [diagnose(codes.KUBERNETES_INVALID, source.locate(("status",)), **facts)]
     definition = _definition(version, value["apiVersion"], value["kind"])
     declared = {field: part for field, part in value.items() if field != "status"}
-    problems = _faults(declared, version, definition, root=value["kind"]) if definition else ()
+    if definition is None:
+        return []
+    problems = faults(_validator(version, definition), declared, root=value["kind"])
     return [diagnostic(source, fault, version) for fault in problems if fault.problem == "type"]
 
 
@@ -142,16 +144,6 @@ def diagnostic(source: Source, fault: Fault, version: str) -> Diagnostic:
         facts["advice"] = f"did you mean '{meant}'?" if meant else "for example 500m, 2, 4Gi"
     said = {"where": facts["where"], "problem": what, "advice": facts["advice"]}
     return with_fix(diagnose(codes.KUBERNETES_INVALID, place, **said), fault, source)
-
-
-def _faults(
-    value: object, version: str, definition: str, *, root: str, at: ValuePath = ()
-) -> list[Fault]:
-    validator = _validator(version, definition)
-    # What is valid with its nulls is valid without them: the bundle has no type null.
-    if validator.compiled.is_valid(value):
-        return []
-    return faults(validator, without_nulls(value), root=root, at=at)
 
 
 # The bundle -----------------------------------------------------------------------------------
