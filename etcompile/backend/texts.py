@@ -81,9 +81,7 @@ class Texts:
 
     @functools.cached_property
     def _names(self) -> Sequence[str]:
-        with contextlib.suppress(OSError):
-            return self._overrides.names() if self._overrides else ()
-        return ()
+        return self._overrides.names() if self._overrides else ()
 
     @functools.cached_property
     def _templates(self) -> dict[str, bytes]:

@@ -228,17 +228,17 @@ def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
         return backend.Texts(), ()
     path = os.fspath(options.templates)
     folder = TemplateFolder(path, options.limits)
+    texts = backend.Texts(folder)
     try:
-        folder.names()
+        unused_names = [*texts.unused()]
     except (OSError, ValueError) as error:
         return backend.Texts(), (unreadable(path, error),)
-    texts = backend.Texts(folder)
     notes = [
         diagnose(
             codes.UNUSED_TEMPLATE,
             Location(folder.file(name)),
             advice=f"did you mean {meant}?" if meant else "",
         )
-        for name, meant in texts.unused()
+        for name, meant in unused_names
     ]
     return texts, tuple(notes)
