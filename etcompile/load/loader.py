@@ -244,11 +244,10 @@ def parse(
     text: str | bytes,
     *,
     file: str = _STDIN,
-    relative: str | None = None,
     limits: Limits = _DEFAULT,
 ) -> Loaded:
     """Load the documents of one text; bad input never raises."""
-    loaded = _parsed(text, file, file if relative is None else relative, limits)
+    loaded = _parsed(text, file, file, limits)
     if loaded.documents or has_errors(loaded.diagnostics):
         return loaded
     nothing = diagnose(codes.NO_DOCUMENTS, Location(file), what="this text")
