@@ -6,8 +6,6 @@ Needs the plugin installed (docs/argocd.md): `ETCOMPILE_E2E_ARGOCD_PLUGIN=etcomp
 import json
 import os
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ from gitops_nodes import SCHEDULER
 from gitops_place import bert, eventually
 from gitops_tools import TOOL_NAMESPACES, ArgoCD
 
+import commandline
 import etcompile
 from etcompile.kubeapi import Cluster
 from specs import training_job, worker
@@ -66,9 +65,8 @@ class Source:
     def ask(self, plugin: Object | None) -> None:
         """Creates or changes the Application, as `etcompile argocd application` writes it."""
         words = ["--repository", os.environ["ETCOMPILE_E2E_ARGOCD_REPO"], "-n", self.name]
-        command = [sys.executable, "-m", "etcompile", "argocd", "application", self.name, *words]
-        command += ["--path", f"{self.name}/jobs", "--plugin"]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        words += ["--path", f"{self.name}/jobs", "--plugin"]
+        done = commandline.etcompile("argocd", "application", self.name, *words, code=0)
         value = yaml.safe_load(done.stdout)
         value["spec"]["destination"] = self._argocd.destination(self.name)
         value["spec"]["source"].pop("plugin")

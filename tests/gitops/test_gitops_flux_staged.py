@@ -3,8 +3,6 @@
 import json
 import os
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from gitops_nodes import SCHEDULER
 from gitops_place import eventually
 from gitops_tools import TOOL_NAMESPACES, Flux
 
+from commandline import etcompile
 from etcompile.kubeapi import Cluster
 from specs import kubeflow_job
 
@@ -30,13 +29,6 @@ GATE = {
 """What is ready only when somebody says so: here the test, elsewhere a vault. No controller looks
 at it, because it is suspended."""
 Object = dict[str, Any]
-
-
-def etcompile(*words: str) -> str:
-    command = [sys.executable, "-m", "etcompile", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 class Staged:
@@ -61,15 +53,14 @@ class Staged:
         jobs, out = self._folder / "jobs.yaml", self._folder / "out"
         jobs.write_text(yaml.safe_dump_all([document, self._gate()]))
         words = ("--config=profile=flux", "--config=layout=staged", "-n", self.name, "--replace")
-        etcompile("render", str(jobs), "-d", str(out), *words)
+        etcompile("render", jobs, "-d", out, *words, code=0)
         self._flux.push(out, self.name)
         self._request_sync()
 
     def tell(self) -> None:
         words = ("--path", ".", "--layout", "staged", "--source", f"{self._source}/{self.name}")
-        self._kubectl(
-            "apply", "-f", "-", stdin=etcompile("flux", "kustomization", self.name, *words)
-        )
+        printed = etcompile("flux", "kustomization", self.name, *words, code=0).stdout
+        self._kubectl("apply", "-f", "-", stdin=printed)
 
     def gate(self, *, ready: bool) -> None:
         """Says of the gate whether it is ready; makes it, if it is not there."""

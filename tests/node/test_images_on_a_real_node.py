@@ -10,8 +10,6 @@ rest is ETCOMPILE_E2E_REST, in seconds.
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -21,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+import commandline
 from node.real_cluster import Cluster
 from node.test_watched_on_a_real_node import Job
 from specs import training_job
@@ -40,8 +39,7 @@ RESTRICTED = {
 
 
 def etcompile(*words: str) -> str:
-    command = [sys.executable, "-m", "etcompile", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return commandline.etcompile(*words, code=0).stdout
 
 
 def logged(cluster: Cluster, name: str, container: dict[str, Any], **files: str) -> str:

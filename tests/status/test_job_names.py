@@ -6,8 +6,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from etcompile.cli.main import program
-from etcompile.operations import delete_proposal, restart_proposal
-from etcompile.operations.cluster_plan import ImpossibleError
 from etcompile.status import find_job
 from specs import elastic_job, training_job
 
@@ -105,18 +103,6 @@ def test_job_is_located_in_its_namespace_among_all_namespaces(cluster, deployed)
     for word in (name, f"trainingjob/{name}", f"{name}-worker-1", f"pod/{name}-worker-1"):
         target = find_job(cluster, word, None)
         assert (target.name, target.namespace) == (name, cluster.namespace)
-
-
-def test_programs_name_jobs_as_commands_do(jobs, cluster):
-    for word in NAMES:
-        proposals = [restart_proposal(cluster, word), delete_proposal(cluster, [(None, word)])]
-        for proposal in proposals:
-            assert {*proposal.jobs} == {f"{cluster.namespace}/mnist"}
-    for word in OTHERS:
-        with pytest.raises(ImpossibleError):
-            restart_proposal(cluster, word)
-        with pytest.raises(ImpossibleError):
-            delete_proposal(cluster, [(None, word)])
 
 
 def test_delete_by_kind_finishes_a_job_without_its_config_map(jobs, run, cluster):
