@@ -5,24 +5,6 @@ import re
 from apply.kubelet import unschedulable, waiting
 
 
-def test_apply_of_many_objects_is_a_line_for_each_kind(run, job, kubelet):
-    job(replicas=40)
-    done = run("apply", "jobs", code=0)
-    lines = done.stdout.splitlines()
-    assert [line for line in lines if "(40 Pods)  created" in line], done.stdout
-    assert [line for line in lines if "(40 Pods)  ready" in line], done.stdout
-    assert len(lines) < 15, done.stdout
-
-
-def test_failing_requests_are_one_line_with_a_count(run, job, kubelet, proxy, through):
-    job(replicas=20)
-    proxy.add("status", method="PATCH", path=r"/pods/(?!.*dryRun)", times=12, status=500)
-    done = run("apply", "jobs", KUBECONFIG=str(through), code=0)
-    repeated = [line for line in done.stdout.splitlines() if "trying again in" in line]
-    assert len(repeated) <= 3, done.stdout
-    assert any(re.match(r"500 \w+: \d+ requests are sent again", line) for line in repeated)
-
-
 def test_terminal_shows_what_apply_waits_for_in_one_line_that_changes(job, kubelet, on_terminal):
     job(replicas=3)
     kubelet.let("mnist-worker-1", unschedulable("0/3 nodes are available"))

@@ -169,30 +169,6 @@ def test_training_operator_16_gang_resources_are_summed_in_role_order(kind: str)
         assert gang_of(value)["minResources"]["cpu"] == "3"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_training_operator_17_limits_count_where_there_is_no_request(kind: str) -> None:
-    resources = {"requests": {"cpu": 1}, "limits": {"cpu": 2, "nvidia.com/gpu": 1}}
-    minimum = gang_of(with_worker(kind, resources=resources))["minResources"]
-    assert minimum["nvidia.com/gpu"] == "2"
-    assert minimum["cpu"] == "2"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_training_operator_19_field_the_scheduler_cannot_use_is_reported(kind: str) -> None:
-    policy = {"schedulingPolicy": {"queue": "a", "scheduleTimeoutSeconds": 5}}
-    codes = warnings(
-        job(kind, runPolicy=policy), namespace="ml", settings=Settings(gang="coscheduling")
-    )
-    assert codes.count("ET2092") == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_training_operator_19_scheduling_policy_without_scheduler_is_reported(kind: str) -> None:
-    assert "ET2041" in warnings(
-        job(kind, runPolicy={"schedulingPolicy": {"queue": "a"}}), namespace="ml"
-    )
-
-
 def test_training_operator_22_a_type_twice_in_different_case_is_refused() -> None:
     assert errors(job("TFJob", {"Worker": 1, "worker": 2})) == ["ET2061"]
     assert errors(job("MXJob", {"Worker": 1, "WORKER": 2})) == ["ET2061"]
