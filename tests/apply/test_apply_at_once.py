@@ -95,7 +95,7 @@ def test_of_two_fresh_starts_one_gang_is_left(applied, start, write, kubelet, ob
     assert lease(objects) is None
 
 
-def test_of_many_first_applies_of_a_job_one_writes(start, job, kubelet, objects, writes):
+def test_of_many_first_applies_of_a_job_one_writes(start, job, kubelet, writes):
     job(replicas=3)
     all_of_them = [start("apply", "jobs", "--wait", "none") for _ in range(4)]
     outputs = [one.communicate(timeout=90) for one in all_of_them]
@@ -170,7 +170,7 @@ def test_a_lease_of_a_dead_process_of_this_machine_holds_nobody_up(under_way, ru
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"id": 1}', '{"id":"a","holder":"b","since":9e99,"until":9e99}']
 )
-def test_an_annotation_that_is_no_lease_stops_nobody(applied, kubelet, objects, ask, text):
+def test_an_annotation_that_is_no_lease_stops_nobody(applied, kubelet, ask, text):
     applied(replicas=1)
     change = {"metadata": {"annotations": {LEASE: text}}}
     ask("PATCH", "configmaps/etcompile-mnist", change)

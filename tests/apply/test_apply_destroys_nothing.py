@@ -34,7 +34,7 @@ def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
     assert replaced["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
-def test_removed_access_mode_is_a_difference(run, write, writes):
+def test_removed_access_mode_is_a_difference(run, write):
     write(claim("checkpoints", "ReadWriteOnce", "ReadOnlyMany"))
     run("apply", "jobs", "--wait", "none", code=0)
     write(claim("checkpoints", "ReadWriteOnce"))
@@ -52,7 +52,7 @@ def test_a_claim_that_stays_because_it_is_in_use_is_not_said_to_be_deleted(run, 
     assert "timed out: it is being deleted, kept by the finalizers kubernetes.io/pvc" in done.stdout
 
 
-def test_objects_of_people_are_replaced_only_on_request(run, write, writes, ask, namespace):
+def test_objects_of_people_are_replaced_only_on_request(run, write, writes, ask):
     service = {"metadata": {"name": "mnist-worker-0"}, "spec": {"ports": [{"port": 80}]}}
     pod = {
         "metadata": {"name": "mnist-launcher"},
@@ -138,7 +138,7 @@ def annotated(**container):
 
 
 def test_what_prevents_its_deletion_is_neither_replaced_nor_pruned_nor_deleted(
-    run, write, writes, kubelet, objects
+    run, write, writes, kubelet
 ):
     write(annotated())
     run("apply", "jobs", code=0)
@@ -275,7 +275,7 @@ def test_option_that_a_plan_file_decides_is_reported(run, write, writes, option)
 
 
 def test_a_json_job_whose_variables_are_called_as_a_plan_s_fields_is_no_plan(
-    run, write, tmp_path, kubelet
+    run, tmp_path, kubelet
 ):
     document = kubeflow_job("PyTorchJob", {"Worker": 1})
     container = document["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]

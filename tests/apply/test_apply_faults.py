@@ -55,9 +55,7 @@ def test_deletions_that_fail_on_the_way_are_not_done_to_a_successor(
         assert pod["spec"]["containers"][0]["workingDir"] == "/data"
 
 
-def test_a_kind_whose_definition_is_new_is_waited_for(
-    run, write, job, kubelet, proxy, through, control_plane
-):
+def test_a_kind_whose_definition_is_new_is_waited_for(run, write, job, kubelet, proxy, through):
     """Discovery follows a definition that is Established, sometimes only after a moment."""
     group = "late.example.com"
     gauge = {"apiVersion": f"{group}/v1", "kind": "Gauge", "metadata": {"name": "speed"}}
@@ -75,7 +73,7 @@ def test_broken_watch_is_resumed(run, job, kubelet, proxy, through):
 
 
 def test_a_token_that_expires_in_the_midst_is_renewed(
-    start, run, job, kubelet, proxy, control_plane, namespace, tmp_path
+    run, job, kubelet, proxy, control_plane, namespace, tmp_path
 ):
     """A credential plugin gives out a new token each time; the first is refused after a while."""
     plugin = tmp_path / "plugin"

@@ -205,9 +205,7 @@ def test_what_kubectl_has_applied_is_adopted_without_a_conflict(
     assert "nothing had to be changed" in run("apply", "jobs").stdout
 
 
-def test_a_job_that_is_left_to_another_controller_loses_nothing(
-    run, write, kubelet, objects, namespace
-):
+def test_a_job_that_is_left_to_another_controller_loses_nothing(run, write, kubelet, objects):
     first, second = ({**kubeflow_job("PyTorchJob", {"Worker": 1})} for _ in range(2))
     first["metadata"], second["metadata"] = {"name": "first"}, {"name": "second"}
     write(first, second)

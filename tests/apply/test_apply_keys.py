@@ -62,7 +62,7 @@ def test_secret_of_a_user_stays_unchanged(applied, kubelet, objects, ask):
     assert objects()["Secret/mnist"] == before
 
 
-def test_secret_without_a_key_pair_is_not_used_as_one(run, job, kubelet, objects, writes, ask):
+def test_secret_without_a_key_pair_is_not_used_as_one(run, job, kubelet, objects, ask):
     theirs = {"metadata": {"name": "mnist"}, "stringData": {"password": "mine", "id_rsa.pub": "b"}}
     ask("POST", "secrets", theirs)
     before = objects()["Secret/mnist"]

@@ -24,7 +24,7 @@ def place(writes_so_far: list[str], wanted: str) -> int:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_every_example_is_accepted_applied_in_order_and_then_left_alone(
-    run, writes, kubelet, objects, tmp_path, namespace, example
+    run, writes, kubelet, tmp_path, namespace, example
 ):
     copy_example(example, tmp_path / "example", namespace)
     run("apply", "example", "--dry-run=server", code=0)
@@ -82,7 +82,7 @@ def test_a_scale_out_is_service_pod_ready_and_then_the_host_list(
 
 
 def test_a_scale_out_that_was_killed_still_waits_before_it_lists_the_host(
-    applied, run, start, writes, write, kubelet
+    applied, run, writes, write, kubelet
 ):
     applied(replicas=1)
     kubelet.let("mnist-worker-1", None)
@@ -97,7 +97,7 @@ def test_a_scale_out_that_was_killed_still_waits_before_it_lists_the_host(
 
 
 def test_a_scale_in_is_the_host_list_a_while_to_drain_the_pod_and_its_service(
-    applied, run, writes, write, kubelet, control_plane, namespace
+    applied, run, writes, write, kubelet
 ):
     applied(replicas=3)
     before = len(writes())
@@ -113,7 +113,7 @@ def test_a_scale_in_is_the_host_list_a_while_to_drain_the_pod_and_its_service(
     ]
 
 
-def test_what_is_in_a_new_namespace_comes_after_it(run, write, control_plane, namespace, tmp_path):
+def test_what_is_in_a_new_namespace_comes_after_it(run, write, control_plane, namespace):
     other = f"{namespace}-new"
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
     config = manifest("ConfigMap", "seed", metadata={"namespace": other}, data={"a": "1"})

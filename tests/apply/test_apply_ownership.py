@@ -156,7 +156,7 @@ PAIRS = {
 @pytest.mark.parametrize("form", ["folder", "file"])
 @pytest.mark.parametrize(("first", "second"), PAIRS.values(), ids=PAIRS)
 def test_a_job_of_another_repository_is_left_alone_until_it_is_adopted(
-    run, writes, kubelet, objects, tmp_path, first, second, form
+    run, writes, kubelet, tmp_path, first, second, form
 ):
     a = repository(tmp_path / "a", first[0], training_job(replicas=1), config=first[1])
     b = repository(tmp_path / "b", second[0], training_job(replicas=2), config=second[1])

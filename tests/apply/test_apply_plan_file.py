@@ -30,7 +30,7 @@ def test_a_scale_in_that_was_planned_is_done_with_its_deletions(
 
 
 def test_the_status_of_a_pod_may_change_in_between(
-    applied, run, write, kubelet, objects, control_plane, namespace
+    applied, run, write, kubelet, control_plane, namespace
 ):
     applied(replicas=1)
     write(scale_out("more", 1), name="out")

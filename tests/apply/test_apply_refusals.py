@@ -113,9 +113,7 @@ def test_what_a_controller_makes_is_refused_whatever_is_allowed(run, write, writ
     assert writes() == []
 
 
-def test_an_object_of_kubectl_is_adopted_with_what_it_owned(
-    run, write, config_map, control_plane, namespace
-):
+def test_an_object_of_kubectl_is_adopted_with_what_it_owned(run, write, config_map):
     theirs = seed(hosts="ours", old="1")
     config_map("POST", theirs, manager="kubectl-client-side-apply")
     write(seed(hosts="ours"))
@@ -223,7 +221,7 @@ def test_refused_input_is_another_exit_code_than_usage(run, write):
 
 
 def test_a_create_that_finds_the_object_there_does_not_write_over_it(
-    run, start, write, config_map, slow
+    start, write, config_map, slow
 ):
     """Somebody makes the object between the plan and its turn."""
     write(seed())

@@ -46,7 +46,7 @@ def test_replaced_pods_stay_if_a_verb_of_any_later_request_is_missing(
     assert (writes(), pod_uids(objects)) == (before, pods)
 
 
-def test_rights_for_single_names_are_enough(as_user, write, kubelet, writes):
+def test_rights_for_single_names_are_enough(as_user, write, kubelet):
     write(training_job(replicas=1))
     names = ["mnist-launcher", "mnist-worker-0"]
     by_name = {

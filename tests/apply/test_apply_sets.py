@@ -59,7 +59,7 @@ def test_a_job_that_is_renamed_leaves_nothing_behind(run, two, write, kubelet, o
 
 
 def test_a_job_that_moves_to_another_namespace_leaves_the_first(
-    applied, run, write, kubelet, objects, control_plane, namespace, tmp_path
+    applied, run, write, kubelet, objects, control_plane, tmp_path
 ):
     (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     applied("one", replicas=1)

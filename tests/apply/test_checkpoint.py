@@ -93,7 +93,7 @@ def test_a_job_that_names_no_signal_is_refused_with_what_to_do(
     assert notices() == {}
 
 
-def test_a_job_of_which_nothing_runs_is_refused(run, write, namespace, notices):
+def test_a_job_of_which_nothing_runs_is_refused(run, write, namespace):
     write(pytorch(namespace))
     run("apply", "jobs", "--wait", "none", code=0)
     done = run("checkpoint", "mnist", code=7)

@@ -67,7 +67,7 @@ def test_objects_of_a_rendered_job_are_known_by_their_labels(run, job, kubelet, 
 
 
 def test_what_a_sync_tool_looks_after_is_not_deleted_behind_its_back(
-    applied, run, kubelet, ask, namespace, objects, writes
+    applied, run, kubelet, ask, namespace, writes
 ):
     applied(replicas=1)
     tracking = {"argocd.argoproj.io/tracking-id": f"team:/Pod:{namespace}/mnist-worker-0"}

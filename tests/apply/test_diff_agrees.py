@@ -75,9 +75,7 @@ def test_inventory_that_cannot_be_restored_is_named_and_ends_with_6(
     assert undone.returncode == 7, undone.stdout + undone.stderr
 
 
-def test_inventory_whose_labels_a_webhook_changes_is_written_once(
-    run, job, admitting_plane, monkeypatch
-):
+def test_inventory_whose_labels_a_webhook_changes_is_written_once(run, job, admitting_plane):
     home = admitting_plane.namespace()
     config = str(admitting_plane.kubeconfig(token="admin-token", namespace=home))
     patch = (
@@ -94,7 +92,7 @@ def test_inventory_whose_labels_a_webhook_changes_is_written_once(
     assert len(admitting_plane.writes(home)) == before
 
 
-def test_job_of_another_kind_with_the_name_says_how_to_replace_it(run, write, objects):
+def test_job_of_another_kind_with_the_name_says_how_to_replace_it(run, write):
     write(kubeflow_job("PyTorchJob", {"Master": 1}))
     run("apply", "jobs", "--wait", "none", code=0)
     write(kubeflow_job("TFJob", {"Worker": 1}))

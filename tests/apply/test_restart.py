@@ -144,7 +144,7 @@ def test_a_pod_that_must_not_be_deleted_refuses_it(run, applied, ask, writes, me
 
 
 def test_a_marker_that_a_person_wrote_goes_and_what_only_has_its_name_refuses(
-    run, applied, mark, objects, control_plane, namespace
+    run, applied, mark, objects
 ):
     mark(manager="kubectl-create")
     run("restart", "mnist", code=0)

@@ -111,7 +111,7 @@ def document(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("command", TABLE)
 def test_command_does_with_these_rights_and_not_with_one_less(
-    run, write, kubelet, user, writes, namespace, control_plane, tmp_path, command
+    run, write, kubelet, user, writes, namespace, tmp_path, command
 ) -> None:
     needed = TABLE[command]
     main = {"name": "pytorch", "image": "i", "imageID": "", "restartCount": 0, "ready": True}

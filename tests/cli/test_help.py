@@ -173,7 +173,7 @@ def test_a_command_takes_only_what_changes_from_call_to_call(names: tuple[str, .
     assert len(shown) <= 18, [param.name for param in shown]
 
 
-def test_a_setting_is_changed_for_one_call(tmp_path):
+def test_a_setting_is_changed_for_one_call():
     example = "examples/trainingjob/elastic-mnist/job.yaml"
     shown = CliRunner().invoke(program, ["graph", example, "--config", "gang=volcano"])
     assert "PodGroup elastic-mnist" in shown.stdout

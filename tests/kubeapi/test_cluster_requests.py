@@ -53,7 +53,7 @@ def test_a_name_that_would_lead_elsewhere_is_refused_before_a_request(
     assert [uri for uri in sent if uri != "/api/v1"] == []
 
 
-def test_what_else_a_name_may_hold_is_escaped(cluster, control_plane):
+def test_what_else_a_name_may_hold_is_escaped(cluster):
     roles = cluster.resource("rbac.authorization.k8s.io/v1", "Role")
     role = {"apiVersion": roles.api_version, "kind": "Role", "metadata": {"name": "a:b c?d#e+f"}}
     cluster.create(role)

@@ -11,7 +11,7 @@ def _script(script, secret, home, port=22, **driver):
 
 
 @pytest.fixture
-def copied(shell, script, run, place, secret, other, require):
+def copied(shell, script, run, place, secret, other):
     """`copied(port=N)`: the directory after a run as the other user."""
 
     def copy(port=22):

@@ -243,7 +243,7 @@ def test_a_supervisor_without_a_command_says_how_it_is_used(container, run, opti
 
 
 @only_process
-def test_unwritable_run_folder_is_reported(container, run, place):
+def test_unwritable_run_folder_is_reported(container, run):
     shutil.rmtree(container.run)
     done = run(*container.line("echo", "trains"))
     assert (done.returncode, done.stdout) == (1, "")
@@ -387,7 +387,7 @@ def test_a_program_may_outlive_the_shell_that_ran_it_until_it_has_saved(containe
 
 
 @only_init
-def test_orphans_are_reaped(container, run):
+def test_orphans_are_reaped(container):
     container.begin("for i in $(seq 150); do (sleep 0.3 &) ; done; " + STAYS)
     container.says("up 0")
     first = container.pid

@@ -109,7 +109,7 @@ def test_a_second_signal_is_passed_on_too(around, start, place, until):
     assert process.wait(20) == 9
 
 
-def test_a_command_without_a_handler_ends_as_with_a_signal(around, start, place, until):
+def test_a_command_without_a_handler_ends_as_with_a_signal(around, start, until):
     process = start(*around("sleep", "600", poll_seconds=NEVER))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
 

@@ -91,7 +91,7 @@ def test_a_process_of_a_session_can_be_interrupted(serving, ssh):
     assert not ignored & 1 << signal.SIGINT - 1
 
 
-def test_the_end_of_the_run_ends_the_worker(serving, place, until):
+def test_the_end_of_the_run_ends_the_worker(serving, place):
     process, _, _ = serving()
     (place / "done").write_text("another run")
     time.sleep(0.5)
@@ -101,7 +101,7 @@ def test_the_end_of_the_run_ends_the_worker(serving, place, until):
     assert _log(place) == ""
 
 
-def test_sshd_ends_with_the_worker(serving, port, place, listening, until):
+def test_sshd_ends_with_the_worker(serving, port, place, until):
     process, _, _ = serving()
     (place / "done").write_text("0f3a9c")
     process.wait(20)

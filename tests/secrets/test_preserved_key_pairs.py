@@ -282,7 +282,7 @@ def test_nothing_in_the_clear_leaves(folder, mpi_folder, encrypting):
         assert "ssh-ed25519" not in text
 
 
-def test_the_final_scan_still_refuses_a_key_in_the_clear(folder, encrypting, tmp_path):
+def test_the_final_scan_still_refuses_a_key_in_the_clear(folder, encrypting):
     job = yaml.safe_load((folder.jobs / "bert.yaml").read_text())
     key = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n"
     worker(job)["template"]["spec"]["containers"][0]["env"] = [{"name": "KEY", "value": key}]
