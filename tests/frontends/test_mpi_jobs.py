@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import specs
 from etcompile import SecretMode, Settings
 from specs import by_name, compiled, container, errors, pods, warnings
 
@@ -11,16 +12,9 @@ V1, V2 = "kubeflow.org/v1", "kubeflow.org/v2beta1"
 
 
 def mpi_job(version: str = V2, workers: int = 2, **spec: Any) -> dict[str, Any]:
-    roles = {
-        "Launcher": {"template": {"spec": {"containers": [container(command=["mpirun"])]}}},
-        "Worker": {"replicas": workers, "template": {"spec": {"containers": [container()]}}},
-    }
-    return {
-        "apiVersion": version,
-        "kind": "MPIJob",
-        "metadata": {"name": "pi", "namespace": "ml"},
-        "spec": {"mpiReplicaSpecs": roles, **spec},
-    }
+    value = specs.mpi_job(version.partition("/")[2], "pi", workers, **spec)
+    value["metadata"]["namespace"] = "ml"
+    return value
 
 
 def role(job: dict[str, Any], name: str) -> Any:

@@ -1,12 +1,17 @@
 """What a cluster makes of documents: status, server-side metadata, defaults filled in."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from etcompile import compiler, frontends
 from etcompile.compiler import Options
 from etcompile.integrations.migrate import Migrated, migrated
+from operator_recordings import written
+from specs import compiled
 
 UID = "7e0c4d1c-6f5e-4a60-9d0e-0c7b8a1f2d3e"
 
@@ -54,6 +59,39 @@ def _fill(template: dict[str, Any]) -> None:
         container.setdefault("terminationMessagePolicy", "File")
         for port in container.get("ports", ()):
             port.setdefault("protocol", "TCP")
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    """The documents of a file."""
+    return [one for one in yaml.safe_load_all(text) if one]
+
+
+def handed_over(objects: Iterable[Mapping[str, Any]], folder: Path) -> Migrated:
+    """What `etcompile migrate` makes of a dump of a recording, as a file of this folder."""
+    file = written(objects, folder / "dump.yaml")
+    return migrated(compiler.loaded([str(file)], Options(), None).documents)
+
+
+def put(result: Migrated, folder: Path) -> Path:
+    """The folder, with the files of a hand-over."""
+    folder.mkdir(exist_ok=True)
+    for name, text in result.files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def rendered_in(namespace: str, result: Migrated) -> list[dict[str, Any]]:
+    """The objects of the files of a hand-over, in another namespace."""
+    values = [
+        value
+        for name, text in result.files.items()
+        if name.endswith(".yaml")
+        for value in documents(text)
+        if value["kind"] != "Overlay"
+    ]
+    for value in values:
+        value["metadata"].pop("namespace", None)
+    return [dict(value) for value in compiled(*values, namespace=namespace).objects]
 
 
 def migration(*values: Mapping[str, Any]) -> Migrated:

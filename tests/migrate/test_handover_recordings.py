@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from dumps import handed_over, put, rendered_in
 from msgspec import Struct
 
 import etcompile
-from etcompile import compiler, frontends
+from etcompile import frontends
 from etcompile.compiler import Options
 from etcompile.diagnostics import Severity
-from etcompile.integrations.migrate import Migrated, migrated
 from etcompile.kubeapi import ClusterError, connect
-from operator_recordings import recordings, written
+from operator_recordings import recordings
 
 OPERATORS = ("et-operator", "mpi-operator", "training-operator")
 REFUSED = {
@@ -46,10 +45,6 @@ class Dump(Struct, frozen=True, eq=False):
         """The name of its tests."""
         return f"{self.recording}-{self.moment}"
 
-    def handed_over(self, folder: Path) -> Migrated:
-        file = written(self.objects, folder / "dump.yaml")
-        return migrated(compiler.loaded([str(file)], Options(), None).documents)
-
 
 def _is_job(value: dict[str, Any]) -> bool:
     kind = frontends.find(value["apiVersion"], value["kind"])
@@ -67,16 +62,13 @@ DUMPS = [
 
 @pytest.mark.parametrize("dump", DUMPS, ids=lambda dump: dump.name)
 def test_what_an_operator_left_migrates_to_files_that_render(dump: Dump, tmp_path: Path) -> None:
-    result = dump.handed_over(tmp_path)
+    result = handed_over(dump.objects, tmp_path)
     problems = [one.message for one in result.diagnostics if one.severity is Severity.ERROR]
     if dump.recording in REFUSED:
         assert problems
         return
     assert not problems
-    folder = tmp_path / "migrated"
-    folder.mkdir()
-    for file, text in result.files.items():
-        (folder / file).write_text(text)
+    folder = put(result, tmp_path / "migrated")
     overlays = (str(folder),) if "overlay.yaml" in result.files else ()
     compilation = etcompile.compile([str(folder)], Options(overlays=overlays))
     assert compilation.ok
@@ -112,7 +104,8 @@ def test_the_api_server_takes_over_what_the_table_says(
     dump: Dump, control_plane, namespace, tmp_path
 ) -> None:
     """`any time`, `same` and `at the end` are accepted, and `runs on` is refused."""
-    table = _fates(dump.handed_over(tmp_path).files["HANDOVER.md"])
+    result = handed_over(dump.objects, tmp_path)
+    table = _fates(result.files["HANDOVER.md"])
     assert table
     live = [_orphan(one, namespace) for one in dump.objects if _is_compiled(one)]
     live.sort(key=lambda one: one["kind"] == "Pod")  # which name ServiceAccounts
@@ -122,7 +115,7 @@ def test_the_api_server_takes_over_what_the_table_says(
     with connect(kubeconfig=kubeconfig) as cluster:
         for one in live:
             cluster.create(one, field_manager="operator", field_validation="Ignore")
-        for one in _rendered(dump, namespace, tmp_path):
+        for one in rendered_in(namespace, result):
             meaning = table.get((one["kind"], one["metadata"]["name"]))
             if meaning is None:
                 continue
@@ -170,19 +163,3 @@ def _orphan(value: dict[str, Any], namespace: str) -> dict[str, Any]:
             del labels[key]
         labels.pop("batch.kubernetes.io/job-name", None)
     return copied
-
-
-def _rendered(dump: Dump, namespace: str, folder: Path) -> list[dict[str, Any]]:
-    result = dump.handed_over(folder)
-    values = [
-        one
-        for file, text in result.files.items()
-        if file.endswith(".yaml")
-        for one in yaml.safe_load_all(text)
-        if one and one["kind"] != "Overlay"
-    ]
-    for value in values:
-        value["metadata"].pop("namespace", None)
-    compilation = etcompile.compile(values, Options(namespace=namespace))
-    assert compilation.ok
-    return [dict(one) for one in compilation.objects]

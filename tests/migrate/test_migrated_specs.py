@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from dumps import dumped, migration
+from dumps import documents, dumped, migration, put
 
 import etcompile
 from etcompile import frontends
@@ -16,17 +16,6 @@ from specs import scale_in, scale_out, training_job
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted({path.parent for path in (ROOT / "examples").glob("*/*/job.yaml")})
-
-
-def documents(text: str) -> list[dict[str, Any]]:
-    return [one for one in yaml.safe_load_all(text) if one]
-
-
-def written(folder: Path, files: dict[str, str]) -> Path:
-    folder.mkdir(exist_ok=True)
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    return folder
 
 
 def rendered(folder: Path) -> list[dict[str, Any]]:
@@ -55,7 +44,7 @@ def test_an_example_that_was_in_a_cluster_renders_as_before(folder: Path, tmp_pa
     running = [dumped(one, conditions=[{"type": "Running", "status": "True"}]) for one in originals]
     result = migration(*running)
     assert result.files, [one.message for one in result.diagnostics]
-    after = rendered(written(tmp_path / "job", dict(result.files)))
+    after = rendered(put(result, tmp_path / "job"))
     assert after == [*before.objects]
 
 
@@ -112,7 +101,7 @@ def test_scale_intents_are_left_out_and_the_files_have_the_workers_that_run(tmp_
     text = result.files["HANDOVER.md"]
     assert "ScaleIn less: left out, because the files have as many workers as run." in text
     assert "delete scalein.kai.alibabacloud.com/less" in text
-    objects = rendered(written(tmp_path / "job", dict(result.files)))
+    objects = rendered(put(result, tmp_path / "job"))
     assert workers(objects) == ["mnist-worker-0", "mnist-worker-1"]
 
 
@@ -127,7 +116,7 @@ def test_an_overlay_keeps_the_number_of_workers(tmp_path: Path) -> None:
     running = [f"mnist-worker-{index}" for index in range(5)]
     result = migration(dumped(training_job(), phase="Running", targetWorkers=running))
     assert documents(result.files["mnist.yaml"]) == [training_job()]
-    assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == running
+    assert workers(rendered(put(result, tmp_path / "job"))) == running
 
 
 def test_more_workers_than_allowed_raise_the_limit_and_say_so(tmp_path: Path) -> None:
@@ -136,7 +125,7 @@ def test_more_workers_than_allowed_raise_the_limit_and_say_so(tmp_path: Path) ->
     running = [f"mnist-worker-{index}" for index in range(3)]
     result = migration(dumped(job, phase="Running", targetWorkers=running))
     assert "maxReplicas is 2: the files raise it" in result.files["HANDOVER.md"]
-    assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == running
+    assert workers(rendered(put(result, tmp_path / "job"))) == running
 
 
 def test_secret_with_another_name_in_a_running_job_stays_in_use(tmp_path: Path) -> None:
@@ -152,7 +141,7 @@ def test_secret_with_another_name_in_a_running_job_stays_in_use(tmp_path: Path) 
     assert documents(result.files["overlay.yaml"])[0]["settings"] == {
         "secret": "existing:team-keys"
     }
-    pods = rendered(written(tmp_path / "job", dict(result.files)))
+    pods = rendered(put(result, tmp_path / "job"))
     assert "team-keys" in str(pods)
 
 

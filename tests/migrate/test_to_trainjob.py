@@ -13,6 +13,7 @@ from etcompile import compiler
 from etcompile.compiler import Options
 from etcompile.integrations.migrate import Migrated
 from etcompile.integrations.migrate.to_trainjob import to_trainjobs
+from specs import kubeflow_job, replicas
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(
@@ -35,18 +36,11 @@ PLACES = {"RANK", "PET_NODE_RANK", "PROCESS_ID", "JAX_PROCESS_ID", "DMLC_TASK_ID
 
 
 def pytorch_job(**spec: Any) -> dict[str, Any]:
-    container = {"name": "pytorch", "image": "example.com/t:1", "command": ["torchrun", "a.py"]}
-    template = {"spec": {"containers": [container]}}
-    types = {
-        "Master": {"replicas": 1, "template": template},
-        "Worker": {"replicas": 2, "template": copy.deepcopy(template)},
-    }
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": "mn", "namespace": "ml", "labels": {"team": "nlp"}},
-        "spec": {"pytorchReplicaSpecs": types, **spec},
-    }
+    role = replicas("PyTorchJob", command=["torchrun", "a.py"])
+    types = {"Master": {**role, "replicas": 1}, "Worker": {**copy.deepcopy(role), "replicas": 2}}
+    value = kubeflow_job("PyTorchJob", types, **spec)
+    value["metadata"] = {"name": "mn", "namespace": "ml", "labels": {"team": "nlp"}}
+    return value
 
 
 def converted(*values: Any) -> Migrated:

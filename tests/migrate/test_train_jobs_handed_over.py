@@ -1,18 +1,14 @@
 """Hand-overs of TrainJobs: with the runtime that Trainer noted, and as a run that begins anew."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from dumps import dumped, migration
+from dumps import documents, dumped, handed_over, migration, put, rendered_in
 
 import etcompile
 import operator_recordings
-from etcompile import compiler
 from etcompile.compiler import Options
-from etcompile.integrations.migrate import Migrated, migrated
 from etcompile.kubeapi import connect
 from operator_recordings import recordings, trainer_runtimes
 
@@ -25,24 +21,9 @@ CASES = [
 ]
 
 
-def documents(text: str) -> list[dict[str, Any]]:
-    return [one for one in yaml.safe_load_all(text) if one]
-
-
 def running() -> list[dict[str, Any]]:
     """What stood in the cluster while the job of several nodes ran."""
     return copy.deepcopy(RECORDINGS["torch-multi-node"].objects["objects-running"])
-
-
-def handed_over(lives: list[dict[str, Any]], folder: Path) -> Migrated:
-    file = operator_recordings.written(lives, folder / "dump.yaml")
-    return migrated(compiler.loaded([str(file)], Options(), None).documents)
-
-
-def written(result: Migrated, folder: Path) -> Path:
-    for file, text in result.files.items():
-        (folder / file).write_text(text)
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -65,9 +46,7 @@ def test_what_stands_in_a_cluster_migrates_to_what_its_files_compile_to(
         assert not result.files
         return
     assert result.files, [one.message for one in result.diagnostics]
-    folder = tmp_path / "migrated"
-    folder.mkdir()
-    again = etcompile.compile([str(written(result, folder))])
+    again = etcompile.compile([str(put(result, tmp_path / "migrated"))])
     assert again.ok
     assert sorted(map(_named, again.objects)) == sorted(map(_named, expected.objects))
     assert _pods(again) == _pods(expected)
@@ -193,16 +172,7 @@ def test_the_api_server_takes_what_is_rendered_when_the_job_has_been_removed(
     """Live objects stand beside none of the rendered Pods; the rest is free once it is deleted."""
     lives = [one for one in running() if one["kind"] in ("Service", "ConfigMap")]
     result = handed_over(running(), tmp_path)
-    values = [
-        one
-        for file, text in result.files.items()
-        if file.endswith(".yaml")
-        for one in documents(text)
-    ]
-    for value in values:
-        value["metadata"].pop("namespace", None)
-    compilation = etcompile.compile(values, Options(namespace=namespace))
-    assert compilation.ok
+    objects = rendered_in(namespace, result)
     kubeconfig = control_plane.kubeconfig(
         user="migrator", groups=["system:masters"], namespace=namespace
     )
@@ -215,8 +185,8 @@ def test_the_api_server_takes_what_is_rendered_when_the_job_has_been_removed(
         for one in lives:
             resource = cluster.resource(one["apiVersion"], one["kind"])
             cluster.delete(resource, one["metadata"]["name"])
-        for one in compilation.objects:
-            cluster.server_side_apply(dict(one), force=False)
+        for one in objects:
+            cluster.server_side_apply(one, force=False)
         pods = cluster.list(cluster.resource("v1", "Pod")).items
     assert {one["metadata"]["name"] for one in pods} == {
         f"multi-node-example-node-0-{index}" for index in range(3)
