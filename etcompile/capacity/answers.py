@@ -31,6 +31,20 @@ class Answer(Struct, frozen=True):
     preempts: bool = False  # the scheduler ends that by itself
     fewer: Mapping[str, int] = {}  # Pods of elastic roles that fit now, if not all do
 
+    @property
+    def advice(self) -> str:
+        """Return what would let the job fit; empty if that is not known."""
+        words = []
+        for priority, amounts in self.would_end.items():
+            needed = ", ".join(f"{name}: {n}" for name, n in amounts.items() if name != "pods")
+            ends = "the scheduler ends" if self.preempts else "it fits after the end of"
+            words.append(f"{ends} Pods of priority {priority} or less with {needed}")
+        words += [f"it fits now with {count} {role} Pods" for role, count in self.fewer.items()]
+        return "; ".join(words)
+
+    def __str__(self) -> str:
+        return "; ".join(filter(None, (*self.reasons[:3], self.advice)))
+
 
 def fit(
     snapshot: Snapshot,

@@ -122,7 +122,7 @@ def waits_for(cluster: Cluster, pods: Sequence[Object]) -> str:
         shot, _ = read_cluster(cluster)
     except ClusterError:
         return ""
-    return _sentence(answers.fit(shot, pods, are_new=False))
+    return str(answers.fit(shot, pods, are_new=False))
 
 
 def capacity_problems(capacities: Sequence[JobCapacity]) -> Iterator[Diagnostic]:
@@ -132,22 +132,8 @@ def capacity_problems(capacities: Sequence[JobCapacity]) -> Iterator[Diagnostic]
             code = codes.DOES_NOT_FIT_NOW  # an elastic job runs all the same
         if code is not None:
             reason = "; ".join(answer.reasons[:3])
-            advice = _advice(answer) or "wait until more is free, or ask for less"
+            advice = answer.advice or "wait until more is free, or ask for less"
             yield diagnose(code, each.place, job=each.title, reason=reason, advice=advice)
-
-
-def _sentence(answer: Answer) -> str:
-    return "; ".join(filter(None, (*answer.reasons[:3], _advice(answer))))
-
-
-def _advice(answer: Answer) -> str:
-    words = []
-    for priority, amounts in answer.would_end.items():
-        needed = ", ".join(f"{name}: {n}" for name, n in amounts.items() if name != "pods")
-        ends = "the scheduler ends" if answer.preempts else "it fits after the end of"
-        words.append(f"{ends} Pods of priority {priority} or less with {needed}")
-    words += [f"it fits now with {count} {role} Pods" for role, count in answer.fewer.items()]
-    return "; ".join(words)
 
 
 def cost(group: JobObjects, prices: Mapping[str, float]) -> str:
@@ -169,7 +155,7 @@ def capacity_markdown(capacities: Sequence[JobCapacity], shot: Snapshot | None) 
     order = sorted(capacities, key=lambda each: each.answer.verdict == "fits")
     rows = ["", "| Job | Capacity | A run |", "|---|---|---|"]
     for each in order[:20]:
-        fits = each.words + (f": {_sentence(each.answer)}" if each.answer.reasons else "")
+        fits = each.words + (f": {each.answer}" if each.answer.reasons else "")
         fits = fits.replace("|", "/")[:500] if shot else ""
         rows.append(f"| {each.title} | {fits} | {each.cost} |")
     counts = Counter(each.words for each in order[20:])
