@@ -89,6 +89,12 @@ class ObjectRef(Struct, frozen=True, order=True, omit_defaults=True, rename="cam
         """What the API server tells objects apart by; `default` stands for no namespace."""
         return self.key_in("default")
 
+    @property
+    def resource(self) -> str:
+        """The object as kubectl takes it in a command: `service/bert`, `job.batch/bert`."""
+        kind = self.kind.lower()
+        return f"{kind}.{self.group}/{self.name}" if self.group else f"{kind}/{self.name}"
+
     def key_in(self, namespace: str) -> ObjectKey:
         return self.group, self.kind, self.namespace or namespace, self.name
 

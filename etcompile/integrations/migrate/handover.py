@@ -139,14 +139,14 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "stays_scalable": job.scaled_role is None or goes_on,
         "lost": operator.lost if operator else (),
         "claims_lost": [f.ref.name for f in fates if f.outcome == "again" and f.why],
-        "made_again": [_named(fate) for fate in fates if fate.outcome == "again"],
+        "made_again": [fate.ref.resource for fate in fates if fate.outcome == "again"],
         "scaler_kinds": [
             f"{kind.lower()}.{job.api_version.partition('/')[0]}"
             for kind in (operator.scalers if operator else ())
         ],
-        "useless": [_named(fate) for fate in fates if fate.outcome == "useless"],
+        "useless": [fate.ref.resource for fate in fates if fate.outcome == "useless"],
         "batch_jobs": [f"job/{role.pod_name(m)}" for role in batch for m in role.members],
-        "left_over": [_named(f) for f in left_over if f.ref.kind not in ("Pod", "Job")],
+        "left_over": [f.ref.resource for f in left_over if f.ref.kind not in ("Pod", "Job")],
         "secret": secret,
     }
 
@@ -173,8 +173,3 @@ def _state(document: Document, job: Job) -> State:
     if phase == "Suspended" or job.run.suspended or (not phase and "Suspended" in true):
         return "suspended"
     return "running" if status else "pending"
-
-
-def _named(fate: Fate) -> str:
-    kind = f"{fate.ref.kind.lower()}.{fate.ref.group}" if fate.ref.group else fate.ref.kind.lower()
-    return f"{kind}/{fate.ref.name}"

@@ -26,6 +26,7 @@ from etcompile.integrations.migrate.handover import Handover, instructions
 from etcompile.k8s.objects import labels_of
 from etcompile.load import Document
 from etcompile.model import Job
+from etcompile.plan.step import reference
 
 OVERLAY = "overlay.yaml"
 HANDOVER = "HANDOVER.md"
@@ -104,9 +105,8 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
             is_near = (scaler.namespace or "default") == (job.namespace or "default")
             if is_near and scaler_kind.refers(scaler.data, job.kind, job.name):
                 intents.append(scaler)
-                group = str(scaler.api_version).partition("/")[0]
                 if scaler.name:
-                    scaler_names.append(f"{str(scaler.kind).lower()}.{group}/{scaler.name}")
+                    scaler_names.append(reference(scaler.data).resource)
         patch, notes = workers(document, kind, job, intents)
         handovers.append(
             Handover(
