@@ -6,8 +6,6 @@ those of its case, which the prediction does not see. Nothing runs on the nodes.
 
 import copy
 import re
-import subprocess
-import sys
 import time
 import urllib.error
 from collections.abc import Iterable, Sequence
@@ -20,7 +18,7 @@ import urllib3
 import yaml
 from random_clusters import PRIORITY_CLASSES, RUNTIME_CLASSES, Case, Object
 
-from controlplane.server import ADMIN_TOKEN, ControlPlane, end_with_parent, free_ports
+from controlplane.server import ADMIN_TOKEN, ControlPlane, free_ports, start
 
 FLAGS = ("--disable-admission-plugins=TaintNodesByCondition",)
 """Of the API server: nothing here would remove the taint of a node that is new."""
@@ -83,12 +81,7 @@ class Scheduling:
         ]
         for value in (*PRIORITY_CLASSES, *RUNTIME_CLASSES):
             self._create(value)
-        with (folder / "scheduler.log").open("w") as log:
-            self._process = subprocess.Popen(
-                [*map(str, command)],
-                stderr=log,
-                preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
-            )
+        self._process = start(folder / "scheduler.log", *command)
 
     def stop(self) -> None:
         self._process.kill()

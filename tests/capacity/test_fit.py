@@ -216,17 +216,3 @@ def queues(nominal, used="0", borrowing=None, cohort=None, others=()):
 def test_takes_queues_of_kueue_into_account(cluster, expected):
     job = workers(4, labels={"kueue.x-k8s.io/queue-name": "main"})
     assert verdict([node("a")], job, extras=cluster) == expected
-
-
-def test_rounds_up_what_many_different_nodes_use():
-    nodes = [node(f"n{i}", labels={"zone": str(i % 3)}.items()) for i in range(2_000)]
-    others = [running(f"n{i}", cpu=f"{i % 80 * 100}m", memory=f"{i}Mi") for i in range(2_000)]
-    shot = snapshot.of_objects(nodes, others)
-    document = snapshot.to_document(shot)
-    assert len(str(document)) < 80_000
-    job = workers(3_000, cpu="3")
-    whole, rounded = (
-        answers.fit(each, job, elastic={"worker": 1}).fewer["worker"]
-        for each in (shot, snapshot.of_document(document))
-    )
-    assert whole * 0.95 < rounded <= whole

@@ -320,15 +320,8 @@ class ControlPlane:
         self._wait_until_ready()
 
     def _run(self, name: str, *arguments: str) -> None:
-        with (self.folder / f"{name}.log").open("wb") as log:
-            self._processes.append(
-                subprocess.Popen(
-                    [self.binaries / name, *arguments],
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
-                )
-            )
+        log = self.folder / f"{name}.log"
+        self._processes.append(start(log, self.binaries / name, *arguments))
 
     def _wait_until_ready(self) -> None:
         end = time.monotonic() + 180
@@ -380,7 +373,19 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
-def end_with_parent() -> None:
+def start(log: Path, *command: str | Path, **how: Any) -> "subprocess.Popen[bytes]":
+    """Starts a server that says what it does in a log, and ends with the test run."""
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [*map(str, command)],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+            **how,
+        )
+
+
+def _end_with_parent() -> None:
     """A test run that is killed must not leave servers behind."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

@@ -59,6 +59,18 @@ def fixed(pods: int) -> dict[str, dict[str, Any]]:
     }
 
 
+def check_worker_comes_back_beside_a_completed_one(job: WatchedJob) -> None:
+    """A scheduler that does not count who has completed would find the gang too small."""
+    job.wait_until_supervised()
+    _, first, second = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
+    for pod, code in ((second, 0), (first, 137)):
+        job.exit(pod, code)
+        until(lambda pod=pod: not job.runs(pod), job.describe)
+    until(lambda: len(job.running()) == 2, job.describe)
+    job.complete()
+    until(lambda: job.phase() == "Succeeded", job.describe)
+
+
 def preempt(job: WatchedJob, victim: dict[str, Any]) -> None:
     with contextlib.suppress(urllib.error.HTTPError):  # it is there already
         urgent = {"metadata": {"name": "urgent"}, "value": 1000}

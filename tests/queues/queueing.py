@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 import time
 import urllib.error
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 import yaml
 
 from controlplane.fixtures import teller
-from controlplane.server import ADMIN_TOKEN, ControlPlane, end_with_parent, free_ports
+from controlplane.server import ADMIN_TOKEN, ControlPlane, free_ports, start
 from gobuilds import NoProgramError, built, run_go
 
 HERE = Path(__file__).parent
@@ -222,14 +221,8 @@ class Cluster:
 
     def run(self, name: str, *command: str | Path) -> None:
         """Starts a program that ends with the cluster."""
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(
-                [str(word) for word in command],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "POD_NAMESPACE": "kueue-system"},
-                preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
-            )
+        environment = {**os.environ, "POD_NAMESPACE": "kueue-system"}
+        self._processes[name] = start(self.folder / f"{name}.log", *command, env=environment)
 
 
 class Queues(Cluster):

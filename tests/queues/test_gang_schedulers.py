@@ -11,7 +11,7 @@ from typing import Any
 import gang_schedulers
 import pytest
 from disturbed import QueuedJob, asking, kubeflow, until
-from gang_jobs import fixed, preempt, roles
+from gang_jobs import check_worker_comes_back_beside_a_completed_one, fixed, preempt, roles
 from queueing import NODES, Queues
 
 from controlplane.fixtures import teller
@@ -92,14 +92,5 @@ def test_a_preempted_worker_comes_back_when_a_node_is_free(start: Start, kind: s
 
 
 def test_a_worker_comes_back_when_another_one_has_completed(start: Start) -> None:
-    """Coscheduling does not count who has completed: the gang would have too few Pods."""
     job = start(asking(kubeflow("PyTorchJob", Master=1, Worker=2)))
-    job.wait_until_whole()
-    _, first, second = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
-    job.exit(second, 0)
-    until(lambda: not job.runs(second), job.describe)
-    job.exit(first, 137)
-    until(lambda: not job.runs(first), job.describe)
-    until(lambda: len(job.running()) == 2, job.describe)
-    job.complete()
-    until(lambda: job.phase() == "Succeeded", job.describe)
+    check_worker_comes_back_beside_a_completed_one(job)

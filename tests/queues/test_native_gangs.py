@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 import yaml
 from disturbed import WatchedJob, asking, kubeflow, until
-from gang_jobs import elastic, et_job, fixed, mpi, preempt, roles, train_job
+from gang_jobs import (
+    check_worker_comes_back_beside_a_completed_one,
+    elastic,
+    et_job,
+    fixed,
+    mpi,
+    preempt,
+    roles,
+    train_job,
+)
 from queueing import NODES, RACK, Cluster, Programs, on_separate_plane
 
 import etcompile
@@ -263,14 +272,7 @@ def test_a_gang_is_placed_in_one_rack(gangs: Gangs, start: Start) -> None:
 
 
 def test_a_worker_comes_back_when_another_one_has_completed(gangs: Gangs, start: Start) -> None:
-    """Kubernetes does not count who has completed: the gang would have too few Pods."""
     gangs.leave(*range(4))
-    job = start(kubeflow("PyTorchJob", Master=1, Worker=2))
-    job.wait_until_supervised()
-    _, first, second = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
-    for pod, code in ((second, 0), (first, 137)):
-        job.exit(pod, code)
-        until(lambda pod=pod: not job.runs(pod), job.describe)
-    until(lambda: len(job.running()) == 2, job.describe)
-    job.complete()
-    until(lambda: job.phase() == "Succeeded", job.describe)
+    check_worker_comes_back_beside_a_completed_one(
+        start(kubeflow("PyTorchJob", Master=1, Worker=2))
+    )
