@@ -31,12 +31,6 @@ def test_standard_input_is_an_input() -> None:
     assert etcompile("render", "-", stdin=JOB).stdout.count("kind: Pod") == 3
 
 
-def test_intents_and_jobs_come_in_any_order() -> None:
-    files = sorted(EXAMPLE.glob("*.yaml"))
-    one = etcompile("render", *files).stdout.partition("\n")[2]
-    assert one == etcompile("render", *reversed(files)).stdout.partition("\n")[2]
-
-
 def test_five_mistakes_are_five_diagnostics_on_their_lines(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(
@@ -69,14 +63,6 @@ spec:
     assert "did you mean 'Running'?" in done.stderr
     assert "did you mean 'slotsPerWorker'?" in done.stderr
     assert "5 errors" in done.stderr
-
-
-def test_mistake_in_a_pod_template_is_reported_with_its_line(tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(JOB.replace("              image:", "              imag:", 1))
-    done = etcompile("render", file, code=2)
-    assert f"{file}:16:15" in done.stderr
-    assert "did you mean 'image'?" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -112,19 +98,6 @@ def test_what_is_no_matter_of_standard_output_is_not_called_so(tmp_path: Path) -
     assert done.stderr.startswith("etcompile: No usable temporary directory")
 
 
-def test_the_files_of_a_folder_count_in_the_order_people_list_them(tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text(JOB)
-    out = (
-        (EXAMPLE / "scale-1-out.yaml").read_text().replace('{ etcompile.dev/sequence: "1" }', "{}")
-    )
-    for number in (2, 10):
-        text = out.replace("more-for-the-night", f"s{number}").replace("count: 2", "count: 1")
-        (tmp_path / f"scale-{number}.yaml").write_text(text)
-    pods = yaml.safe_load_all(etcompile("render", tmp_path).stdout)
-    labels = {p["metadata"]["name"]: p["metadata"]["labels"] for p in pods if p["kind"] == "Pod"}
-    assert labels["elastic-mnist-worker-2"]["scaleout-name"] == "s2"
-
-
 def test_color_requires_a_terminal_or_the_color_option() -> None:
     plain = etcompile("check", "-", stdin="a: 1")
     colored = etcompile("check", "--color", "always", "-", stdin="a: 1")
@@ -148,15 +121,6 @@ def test_a_refused_input_writes_nothing(tmp_path: Path) -> None:
     bad.write_text(JOB.replace("replicas: 2", "replicas: 12"))
     etcompile("render", bad, "-d", tmp_path / "out", code=2)
     assert before == {p: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
-
-
-def test_a_hand_written_file_is_not_overwritten(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "kustomization.yaml").write_text("resources: []\n")
-    done = etcompile("render", EXAMPLE, "-d", out, code=2)
-    assert "ET5001" in done.stderr
-    assert [p.name for p in out.iterdir()] == ["kustomization.yaml"]
 
 
 def test_the_output_folder_is_not_read_as_input(tmp_path: Path) -> None:

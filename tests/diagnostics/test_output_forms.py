@@ -193,12 +193,6 @@ def test_what_concerns_no_file_is_a_notification_because_github_wants_places():
     assert run_of(error(1))["invocations"][0]["executionSuccessful"] is True
 
 
-def test_a_fingerprint_survives_a_move_to_another_line():
-    before = run_of(diagnostic(line=3), error(9))
-    after = run_of(diagnostic(line=30), error(90, column=50))
-    assert fingerprints(before) == fingerprints(after)
-
-
 def test_a_fingerprint_survives_a_move_of_what_the_message_refers_to():
     def twice(line):
         first = Location("jobs/a.yaml", line, 9)

@@ -210,21 +210,6 @@ def test_rendering_again_changes_no_byte(example: Path, tmp_path: Path) -> None:
     assert elsewhere == first
 
 
-def test_rendering_with_another_hash_seed_changes_no_byte() -> None:
-    flags = [flag for profile in TOOLS[-1] for flag in ("--config", f"profile={profile}")]
-    command = [sys.executable, "-m", "etcompile", "render", str(WITH_KEYS), *flags]
-    outputs = {
-        subprocess.run(
-            [*command, "--config", "gang=volcano", "--config", "secret=external"],
-            capture_output=True,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-        ).stdout
-        for seed in ("1", "2", "3")
-    }
-    assert len(outputs) == 1
-
-
 @pytest.mark.parametrize("example", RENDERING_PODS, ids=lambda path: path.name)
 def test_a_change_that_pods_refuse_is_caught_against_the_committed_output(
     example: Path, tmp_path: Path

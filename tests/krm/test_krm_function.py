@@ -171,32 +171,25 @@ def test_a_refusal_leaves_everything_as_it_was(strict):
     assert {one["severity"] for one in output["results"]} >= {"warning" if strict else "error"}
 
 
-def test_a_mistake_in_the_configuration_has_its_field():
-    config = transformer(settings={"gang": "vulcano"}, namespace="NLP")
-    del config["spec"]["settings"]
-    output, refused = run(listed(CONFIG_MAP, config=config))
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"namespace": "NLP"}, "spec.namespace"),
+        ({"settings": {"gang": "vulcano"}}, "spec.settings.gang"),
+    ],
+)
+def test_a_mistake_in_the_configuration_has_its_field(spec, field):
+    output, refused = run(listed(training_job("bert"), config=transformer(**spec)))
     [result] = output["results"]
     assert refused
-    assert result["field"] == {"path": "spec.namespace"}
+    assert result["field"] == {"path": field}
     assert result["resourceRef"]["kind"] == "EtcompileTransformer"
 
 
-def test_a_setting_that_cannot_be_has_its_field():
-    config = transformer(settings={"gang": "vulcano"})
-    output, refused = run(listed(training_job("bert"), config=config))
-    [result] = output["results"]
+def test_another_configuration_is_refused():
+    output, refused = run(listed(CONFIG_MAP, config=CONFIG_MAP))
     assert refused
-    assert result["field"] == {"path": "spec.settings.gang"}
-
-
-@pytest.mark.parametrize(
-    ("config", "name"),
-    [({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}, "function-config")],
-)
-def test_another_configuration_is_refused(config, name):
-    output, refused = run(listed(CONFIG_MAP, config=config))
-    assert refused
-    assert [one["tags"]["name"] for one in output["results"]] == [name]
+    assert [one["tags"]["name"] for one in output["results"]] == ["function-config"]
     assert output["items"] == [CONFIG_MAP]
 
 

@@ -10,7 +10,7 @@ import yaml
 
 import etcompile
 import specs
-from etcompile import Options, SecretMode, Settings, backend, data, emit
+from etcompile import Options, backend, data, emit
 from etcompile.compiler.stored import read_patches, read_stored
 from etcompile.overlays.object_patches import patched_objects
 from specs import overlay, patch
@@ -320,25 +320,6 @@ def test_resources_can_be_for_some_containers() -> None:
 # Settings ---------------------------------------------------------------------------------------
 
 
-def test_a_setting_of_the_last_overlay_counts() -> None:
-    one = overlay(settings={"services": "shared", "clusterDomain": "one.local"})
-    two = overlay(settings={"clusterDomain": "two.local."})
-    document = yaml.safe_load(JOB)
-    document["metadata"]["namespace"] = "ml"
-    settings = stored(compiled(one, two, documents=[document]))["settings"]
-    assert (settings["services"], settings["clusterDomain"]) == ("shared", "two.local")
-
-
-def test_explicit_setting_overrides_overlays() -> None:
-    change = overlay(settings={"secret": "external", "kubernetesVersion": "1.30"})
-    settings = Settings(secret=SecretMode("existing", "keys"))
-    effective = stored(compiled(change, settings=settings))["settings"]
-    assert (effective["secret"], effective["kubernetesVersion"]) == ("existing:keys", "1.30")
-    names = frozenset({"secret"})
-    effective = stored(compiled(change, settings=Settings(), explicit=names))["settings"]
-    assert effective["secret"] == "runtime"
-
-
 def test_profiles_can_be_set() -> None:
     settings = stored(compiled(overlay(settings={"profiles": ["flux", "argocd"]})))["settings"]
     assert settings["profiles"] == ["argocd", "flux"]
@@ -366,13 +347,6 @@ def test_one_pod_can_be_patched_alone() -> None:
     objects = compiled(patch(wish, kind="Pod", name="mnist-worker-1"))
     assert "nodeName" not in worker(objects, 0)["spec"]
     assert worker(objects, 1)["spec"]["nodeName"] == "node-7"
-
-
-def test_pods_of_a_role_share_one_spec_after_patching_too() -> None:
-    wish = {"metadata": {"labels": {"a": "b"}}, "spec": {"activeDeadlineSeconds": 1}}
-    objects = compiled(patch(wish, kind="Pod"))
-    assert worker(objects, 0)["spec"] is worker(objects, 1)["spec"]
-    assert worker(objects, 0)["spec"]["activeDeadlineSeconds"] == 1
 
 
 def test_a_null_in_a_patch_of_pods_removes_a_field() -> None:
@@ -626,12 +600,6 @@ def test_an_overlay_among_the_inputs_is_left_out(tmp_path: Path) -> None:
     compilation = etcompile.compile(tmp_path, Options(overlays=(tmp_path / "prod",)))
     assert not compilation.diagnostics
     assert {o["metadata"]["namespace"] for o in compilation.objects} == {"prod"}
-
-
-def test_missing_overlay_is_reported_with_the_available_names() -> None:
-    (problem,) = etcompile.compile(specs.training_job(), Options(overlays=("prd",))).diagnostics
-    assert problem.code == "ET6002"
-    assert "dev, prod, resilient, spot" in (problem.hint or "")
 
 
 def test_a_file_that_is_no_overlay_is_refused(tmp_path: Path) -> None:
