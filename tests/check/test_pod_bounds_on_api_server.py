@@ -6,6 +6,7 @@ from etcompile.check import kubernetes
 from etcompile.check.pod_rules import check_pod_template
 from etcompile.load import from_values
 from mutations.cluster import Cluster
+from specs import manifest
 
 SERVED = 34
 """The minor version of the API server that the tests run."""
@@ -107,12 +108,7 @@ def problems(value, version):
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_schema_and_api_server_agree_on_bounds(cluster, spec):
-    value = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "pod"},
-        "spec": {"containers": [_MAIN], **spec},
-    }
+    value = manifest("Pod", "pod", spec={"containers": [_MAIN], **spec})
     changed = [
         replaced(value, ("spec", *at), new) for at, leaf in leaves(spec) for new in extremes(leaf)
     ]

@@ -16,6 +16,7 @@ from etcompile.plan.comparison import compared
 from etcompile.plan.planner import plan
 from etcompile.plan.step import Declared, Plan, reference
 from etcompile.rollout.live import Live
+from specs import manifest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -57,17 +58,16 @@ def pod(namespace: str, **spec: Any) -> dict[str, Any]:
         "ports": [{"containerPort": 22}],
         "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}},
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "p",
+    return manifest(
+        "Pod",
+        "p",
+        metadata={
             "namespace": namespace,
             "labels": {"a": "1", "b": "2"},
             "annotations": {"x.example.com/y": "1"},
         },
-        "spec": {"containers": [container], **spec},
-    }
+        spec={"containers": [container], **spec},
+    )
 
 
 CHANGES: list[tuple[str, Any]] = [
@@ -124,12 +124,7 @@ def test_what_a_dry_run_refuses_is_a_replacement(control_plane: Any, namespace: 
 
 def test_what_conflicts_there_is_a_conflict_here(control_plane: Any, namespace: str) -> None:
     with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
-        value = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "c", "namespace": namespace},
-            "data": {"a": "1"},
-        }
+        value = manifest("ConfigMap", "c", metadata={"namespace": namespace}, data={"a": "1"})
         cluster.server_side_apply(value)
         cluster.server_side_apply({**value, "data": {"a": "2"}}, field_manager="scaler", force=True)
         (step,) = planned(Live(cluster), [value]).steps
@@ -160,21 +155,22 @@ def test_the_command_reads_the_cluster_and_writes_nothing(
 
 
 def service(namespace: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "s", "namespace": namespace},
-        "spec": {"selector": {"app": "bert"}, "ports": [{"port": 22}], "clusterIP": "None"},
-    }
+    return manifest(
+        "Service",
+        "s",
+        metadata={"namespace": namespace},
+        spec={"selector": {"app": "bert"}, "ports": [{"port": 22}], "clusterIP": "None"},
+    )
 
 
 def network_policy(namespace: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": "n", "namespace": namespace},
-        "spec": {"podSelector": {"matchLabels": {"app": "bert"}}, "policyTypes": ["Ingress"]},
-    }
+    return manifest(
+        "NetworkPolicy",
+        "n",
+        api_version="networking.k8s.io/v1",
+        metadata={"namespace": namespace},
+        spec={"podSelector": {"matchLabels": {"app": "bert"}}, "policyTypes": ["Ingress"]},
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from etcompile.plan.planner import plan
 from etcompile.plan.presentation import LIMIT, markdown, page, text
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Declared
-from specs import compiled, overlay, scale_in, training_job
+from specs import compiled, manifest, overlay, scale_in, training_job
 
 Git = Callable[..., str]
 
@@ -170,13 +170,7 @@ def test_similar_changes_are_summarized_in_one_line() -> None:
 
 def test_a_comment_stays_below_its_limit_and_says_what_it_leaves_out() -> None:
     objects = [
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": f"c{'x' * number}"},
-            "data": {"k": "y" * 2000},
-        }
-        for number in range(1, 60)
+        manifest("ConfigMap", f"c{'x' * number}", data={"k": "y" * 2000}) for number in range(1, 60)
     ]
     changes = plan([Declared(None, objects)], [])
     output = markdown(changes, emit.to_yaml)
@@ -188,12 +182,9 @@ def test_a_comment_stays_below_its_limit_and_says_what_it_leaves_out() -> None:
 
 def test_a_value_cannot_leave_its_place_in_markdown_or_html() -> None:
     evil = "```\n</details>\n<script>alert(1)</script>\n@everyone | `x`"
-    value = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "c", "annotations": {"<b>`|": evil}},
-        "data": {"<img src=x>": evil},
-    }
+    value = manifest(
+        "ConfigMap", "c", metadata={"annotations": {"<b>`|": evil}}, data={"<img src=x>": evil}
+    )
     there = {**value, "data": {"<img src=x>": "1"}}
     changes = plan([Declared("<i>", [value])], [there], Rights(between_files=True))
     output = page(changes, emit.to_yaml)
@@ -206,12 +197,7 @@ def test_a_value_cannot_leave_its_place_in_markdown_or_html() -> None:
 
 def test_secrets_are_masked_in_every_form() -> None:
     def secret(value: str):
-        return {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "s"},
-            "stringData": {"k": value},
-        }
+        return manifest("Secret", "s", stringData={"k": value})
 
     new, old = secret("hunter2-new"), secret("hunter2-old")
     for there in ([], [old]):

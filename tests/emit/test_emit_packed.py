@@ -8,17 +8,12 @@ from hypothesis import strategies as st
 
 from etcompile.emit import Packed, blocks, header, merged, ordered, stream, to_yaml
 from etcompile.emit.yaml import to_documents
+from specs import manifest
 
 _OBJECTS = st.builds(
-    lambda kind, name, namespace, wave: {
-        "apiVersion": "v1",
-        "kind": kind,
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "annotations": {"etcompile.dev/wave": wave},
-        },
-    },
+    lambda kind, name, namespace, wave: manifest(
+        kind, name, metadata={"namespace": namespace, "annotations": {"etcompile.dev/wave": wave}}
+    ),
     st.sampled_from(["Pod", "Service", "Namespace", "Role"]),
     st.text("ab-019", max_size=4),
     st.sampled_from(["ml", "ml-2"]),

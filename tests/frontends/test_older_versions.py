@@ -18,7 +18,7 @@ from etcompile.cli.scale import command as scale
 from etcompile.integrations.krm.function import answer
 from etcompile.integrations.migrate import Migrated, migrated
 from etcompile.load import from_values
-from specs import compiled, errors, kubeflow_job
+from specs import compiled, errors, kubeflow_job, manifest
 
 
 def pod(name: str, **fields: Any) -> dict[str, Any]:
@@ -321,11 +321,7 @@ def test_krm_function_compiles_older_versions_and_refuses_unknown_ones(
     document = job(
         version, "PyTorchJob", pytorchReplicaSpecs={"Worker": {"template": pod("pytorch")}}
     )
-    config = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "EtcompileTransformer",
-        "metadata": {"name": "jobs"},
-    }
+    config = manifest("EtcompileTransformer", "jobs", api_version="etcompile.dev/v1alpha1")
     for items, function in (([document], config), ([], document)):
         values = {
             "apiVersion": "config.kubernetes.io/v1",

@@ -12,16 +12,11 @@ from hypothesis import strategies as st
 import etcompile
 from etcompile import Options
 from etcompile.integrations.krm import answer
-from specs import scale_out, training_job
+from specs import manifest, scale_out, training_job
 
 ROOT = Path(__file__).parents[2]
 V1, V1BETA1 = "config.kubernetes.io/v1", "config.kubernetes.io/v1beta1"
-CONFIG_MAP = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": "a"},
-    "data": {"b": "c"},
-}
+CONFIG_MAP = manifest("ConfigMap", "a", data={"b": "c"})
 
 
 def listed(*items, config=None, version=V1):

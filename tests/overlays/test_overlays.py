@@ -13,7 +13,7 @@ import specs
 from etcompile import Options, backend, data, emit
 from etcompile.compiler.stored import read_patches, read_stored
 from etcompile.overlays.object_patches import patched_objects
-from specs import overlay, patch
+from specs import manifest, overlay, patch
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
@@ -137,15 +137,14 @@ def test_the_input_is_not_changed_in_place() -> None:
     assert document == yaml.safe_load(JOB)
 
 
-CLAIM = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "data"},
-    "spec": {
+CLAIM = manifest(
+    "PersistentVolumeClaim",
+    "data",
+    spec={
         "accessModes": ["ReadWriteMany"],
         "resources": {"requests": {"storage": "1Gi"}},
     },
-}
+)
 
 
 def test_other_objects_among_the_inputs_are_patched() -> None:
@@ -162,22 +161,18 @@ def test_other_objects_among_the_inputs_are_patched() -> None:
 def test_a_namespace_moves_everything_that_has_one() -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}}
     role = {"kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "r"}}
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "b", "namespace": "old"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
-        "subjects": [
+    binding = manifest(
+        "RoleBinding",
+        "b",
+        api_version="rbac.authorization.k8s.io/v1",
+        metadata={"namespace": "old"},
+        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+        subjects=[
             {"kind": "ServiceAccount", "name": "a", "namespace": "old"},
             {"kind": "ServiceAccount", "name": "a", "namespace": "other"},
         ],
-    }
-    priority = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": "p"},
-        "value": 1,
-    }
+    )
+    priority = manifest("PriorityClass", "p", api_version="scheduling.k8s.io/v1", value=1)
     documents = [yaml.safe_load(JOB), specs.scale_out("m", 1), account, role, binding, priority]
     objects = compiled(overlay(namespace="new"), documents=documents)
     places = {key: one["metadata"].get("namespace") for key, one in objects.items()}

@@ -7,7 +7,7 @@ import pytest
 
 from etcompile.kubeapi import connect
 from etcompile.status import seen
-from specs import training_job
+from specs import manifest, training_job
 
 RUNNING = {"startTime": "2026-01-01T00:00:00Z"}
 
@@ -118,11 +118,7 @@ def test_a_run_that_was_marked_as_done_by_hand_has_succeeded(deployed, cluster, 
         ("000000000000", "Pending"),
         (launcher["metadata"]["annotations"]["etcompile.dev/spec-hash"], "Succeeded"),
     ):
-        value = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "mnist-etcompile-status"},
-        }
+        value = manifest("ConfigMap", "mnist-etcompile-status")
         cluster.server_side_apply({**value, "data": {"done": done}})
         assert json.loads(status("mnist", "--output", "json").stdout)["phase"] == phase
 
