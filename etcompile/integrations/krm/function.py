@@ -42,7 +42,6 @@ from etcompile.k8s.objects import Object, annotations_of, with_metadata
 from etcompile.k8s.path import dotted
 from etcompile.load import Document, Input
 
-_LOCAL = "config.kubernetes.io/local-config"
 _FILES = (*PATHS, "internal.config.kubernetes.io/package-path")
 
 API_VERSION = "etcompile.dev/v1alpha1"
@@ -74,7 +73,7 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
     runtimes: dict[int, Document] = {}
     for number, item in enumerate(listed.items):
         source = structs.replace(document(item.value), relative=f"items[{number}]")
-        if _is_job(source) and not _is_local(item):
+        if _is_job(source) and not item.is_local:
             sources[number] = source
         if is_runtime(source):
             runtimes[number] = source
@@ -107,10 +106,6 @@ def _is_job(source: Document) -> bool:
     return is_older or (frontends.is_known(name) and bool(unknown_version(source)))
 
 
-def _is_local(item: Item) -> bool:
-    return annotations(item.value).get(_LOCAL) == "true"
-
-
 def _items(
     listed: ResourceList,
     sources: Mapping[int, Document],
@@ -134,7 +129,7 @@ def _items(
     for number, item in enumerate(listed.items):
         runtime = runtimes.get(number)
         if runtime is not None and runtime.relative in merged and runtime.name not in needed:
-            if _is_local(item):
+            if item.is_local:
                 yield item
         elif number in sources and sources[number].relative not in skipped:
             # The pipeline's annotations name the file of an object: that of its job.
@@ -142,22 +137,9 @@ def _items(
             for value in itertools.chain.from_iterable(objects.get(number, ())):
                 noted = {**annotations_of(value), **notes}
                 yield with_metadata(value, annotations=noted) if notes else value
-        elif not _is_echo(item, listed):
+        elif not listed.is_echo(item):
             yield item
     yield from emit.merged(objects.get(None, ()))
-
-
-def _is_echo(item: Item, listed: ResourceList) -> bool:
-    """Return True for the configuration, which kustomize also passes to generators as an item.
-
-    A generator has no other items. Elsewhere, an item of that name is another file.
-    """
-    config = listed.config
-    if config is None or len(listed.items) > 1 or not _is_local(item):
-        return False
-    return all(
-        item.value.get(field) == config.get(field) for field in ("apiVersion", "kind")
-    ) and metadata(item.value).get("name") == metadata(config).get("name")
 
 
 # The configuration --------------------------------------------------------------------------------

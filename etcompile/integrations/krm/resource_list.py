@@ -52,6 +52,11 @@ class Item(Struct, frozen=True):
     value: dict[str, Any]
     text: str | None = None
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether it is for the pipeline only and not for a cluster."""
+        return annotations(self.value).get("config.kubernetes.io/local-config") == "true"
+
 
 class ResourceList(Struct, frozen=True):
     """The input of a function.
@@ -64,6 +69,18 @@ class ResourceList(Struct, frozen=True):
     version: str
     items: tuple[Item, ...]
     config: dict[str, Any] | None = None
+
+    def is_echo(self, item: Item) -> bool:
+        """Return True for the configuration, which kustomize also passes to generators as an item.
+
+        A generator has no other items. Elsewhere, an item of that name is another file.
+        """
+        config = self.config
+        if config is None or len(self.items) > 1 or not item.is_local:
+            return False
+        return all(
+            item.value.get(field) == config.get(field) for field in ("apiVersion", "kind")
+        ) and metadata(item.value).get("name") == metadata(config).get("name")
 
 
 def resource_list(data: bytes, limits: Limits) -> ResourceList | tuple[Diagnostic, ...]:
