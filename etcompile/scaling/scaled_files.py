@@ -82,6 +82,11 @@ class _Current(Struct, frozen=True):
     pods: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
+    @property
+    def workers(self) -> int:
+        role = self.folded.scaled_role
+        return len(role.members) + (role.bounds.others if role.bounds else 0) if role else 0
+
 
 def scaled(
     name: str,
@@ -143,7 +148,7 @@ def scaled(
         return None, [diagnose(codes.NO_JOB_TO_SCALE, None, **facts)]
     if now.folded.scaled_role is None:
         return None, [_not_elastic(now.folded, job)]
-    before = _workers(now.folded)
+    before = now.workers
     if isinstance(value, str):
         # A worker that is named twice is deleted once.
         pods = dict.fromkeys(pod.strip() for pod in value.split(",") if pod.strip())
@@ -172,7 +177,7 @@ def scaled(
         text=text,
         title=f"{intent['kind']} {intent['metadata']['name']}",
         before=before,
-        after=_workers(then.folded),
+        after=then.workers,
         come=tuple(pod for pod in then.pods if pod not in now.pods),
         go=tuple(pod for pod in now.pods if pod not in then.pods),
     )
@@ -269,11 +274,6 @@ def _compiled(
     return _Current(job, folded.job, intents, pods, tuple(problems)), problems
 
 
-def _workers(job: Job) -> int:
-    role = job.scaled_role
-    return len(role.members) + (role.bounds.others if role.bounds else 0) if role else 0
-
-
 def _intent(
     document: Document, now: _Current, spec: dict[str, Any], names: set[str]
 ) -> tuple[Path, dict[str, Any]]:
@@ -349,7 +349,7 @@ def _edited(
         edited = [new for new in edited if (new.kind, new.namespace, new.name) == job_key]
         others = [document for document in documents if document is not job]
         then, _ = _compiled([*edited, *others], options)
-        if then is None or _workers(then.folded) != intent.after:
+        if then is None or then.workers != intent.after:
             return refused("an overlay sets the number", "leave out --in-place, or change it there")
     file, after = Path(job.file), _MARK * text.startswith(_MARK) + after
     return structs.replace(intent, path=file, text=after, title=title, replaces=True)
