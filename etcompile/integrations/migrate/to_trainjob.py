@@ -73,6 +73,19 @@ class _OperatorJob(Struct, frozen=True):
     processes: str
     annotations: Mapping[str, str]
 
+    def lost(
+        self, path: ValuePath, reason: str, advice: str, name: str | None = None
+    ) -> Diagnostic:
+        """Report that a field is lost; it is called by its path, or by `name`.
+
+        Args:
+            advice: What to do; `NAME` in it is the job's.
+        """
+        where = name or dotted(path)
+        advice = advice.replace("NAME", self.name)
+        place = self.document.locate(path, key=True)
+        return diagnose(codes.NOT_CARRIED_OVER, place, where=where, reason=reason, advice=advice)
+
 
 def to_trainjobs(documents: Sequence[Document], options: Options | None = None) -> Migrated:
     """Convert jobs of the Training Operator to the files of TrainJobs.
@@ -171,25 +184,10 @@ def _refusal(document: Document, path: ValuePath, reason: str) -> Diagnostic:
 # What does not carry over -------------------------------------------------------------------------
 
 
-def _lost(
-    job: _OperatorJob, path: ValuePath, reason: str, advice: str, name: str | None = None
-) -> Diagnostic:
-    """Report that a field is lost; it is called by its path, or by `name`.
-
-    Args:
-        advice: What to do; `NAME` in it is the job's.
-    """
-    where = name or dotted(path)
-    advice = advice.replace("NAME", job.name)
-    place = job.document.locate(path, key=True)
-    return diagnose(codes.NOT_CARRIED_OVER, place, where=where, reason=reason, advice=advice)
-
-
 def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
     for name in job.annotations:
         if _is_foreign(name):
-            yield _lost(
-                job,
+            yield job.lost(
                 ("metadata", "annotations", name),
                 "it has no meaning for a TrainJob",
                 "docs/annotations.md has those of TrainJobs",
@@ -197,8 +195,7 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
             )
     policy = job.spec.get("runPolicy") or {}
     if policy.get("cleanPodPolicy") not in (None, "Running"):
-        yield _lost(
-            job,
+        yield job.lost(
             ("spec", "runPolicy", "cleanPodPolicy"),
             "JobSet deletes what still runs at the end and leaves what has ended",
             "remove it",
@@ -206,20 +203,19 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
     reason = "Trainer makes a PodGroup by podGroupPolicy of the runtime, of all Pods"
     advice = "write podGroupPolicy into NAME-runtime.yaml, or choose the setting gang of etcompile"
     for field in policy.get("schedulingPolicy") or {}:
-        yield _lost(job, ("spec", "runPolicy", "schedulingPolicy", field), reason, advice)
+        yield job.lost(("spec", "runPolicy", "schedulingPolicy", field), reason, advice)
     reason = "Trainer starts a number of nodes that stays, with a static rendezvous"
     advice = (
         "set numNodes in NAME.yaml to the number that you want; where etcompile compiles"
         f" it, {NNODES} says how many there may be"
     )
     for field in job.spec.get("elasticPolicy") or {}:
-        yield _lost(job, ("spec", "elasticPolicy", field), reason, advice)
+        yield job.lost(("spec", "elasticPolicy", field), reason, advice)
     first, types = job.first, job.framework.types
     containers = first["template"]["spec"]["containers"]
     for container in containers:
         if container["name"] != job.framework.container:
-            yield _lost(
-                job,
+            yield job.lost(
                 ("spec", types),
                 "the operator gave it those of the container that trains, and it stays as it is"
                 " written",
@@ -231,8 +227,7 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
     # With a GPU, Trainer's default is auto, too.
     same = job.processes != "cpu" and gpus(main) > 0
     if job.policy == "torch" and not job.processes.isdecimal() and not same:
-        yield _lost(
-            job,
+        yield job.lost(
             ("spec", "nprocPerNode") if "nprocPerNode" in job.spec else ("spec",),
             f"'{job.processes}' becomes as many as the container has processors, or auto with a"
             " GPU",
@@ -244,13 +239,12 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
         policy = replica.get("restartPolicy")
         if policy in _RESTARTS and policy == first.get("restartPolicy"):
             advice = "see backoffLimit in NAME-runtime.yaml"
-            yield _lost(job, (*at, "restartPolicy"), _RESTARTS[policy], advice)
+            yield job.lost((*at, "restartPolicy"), _RESTARTS[policy], advice)
         for index, container in enumerate(replica["template"]["spec"]["containers"]):
             for number, entry in enumerate(container.get("env") or ()):
                 is_main = container["name"] == job.framework.container
                 if is_main and entry["name"] in RESERVED.get(job.policy, ()):
-                    yield _lost(
-                        job,
+                    yield job.lost(
                         (*at, "template", "spec", "containers", index, "env", number),
                         "Trainer sets this variable itself",
                         "remove it",
@@ -259,8 +253,7 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
     if len(job.replicas) == 2:
         (master, first), (worker, second) = job.replicas.items()
         at = ("spec", types, worker)
-        yield _lost(
-            job,
+        yield job.lost(
             ("spec", types, master),
             "the run has succeeded when all nodes have, not when the master has",
             "end the workers, too, when the master is done",
@@ -268,7 +261,7 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
         )
         if job.restart != (second.get("restartPolicy") or job.framework.restart):
             reason = f"all nodes have the master's, {job.restart}"
-            yield _lost(job, (*at, "restartPolicy"), reason, "give both the same")
+            yield job.lost((*at, "restartPolicy"), reason, "give both the same")
         for path in _differences(first["template"], second["template"]):
             where = (*at, "template", *path)
             reason = "all nodes get the master's template"
