@@ -178,6 +178,16 @@ class Timeline(Struct, frozen=True, omit_defaults=True):
     before_until: Time = 0.0
     hung: Annotated[tuple[tuple[Time, Time], ...], Meta(max_length=_MOST_HUNG)] = ()
 
+    def closed(self, at: float, why: str, *, suspended: bool = False) -> "Timeline":
+        """End the last attempt, unless it has ended."""
+        last = self.attempts[-1]
+        if last.ended:
+            return self
+        words = " ".join(why.split())
+        words = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
+        ended = structs.replace(last, ended=max(at, last.began), why=words, suspended=suspended)
+        return structs.replace(self, attempts=(*self.attempts[:-1], ended))
+
 
 class Goodput(Struct, frozen=True):
     """Seconds in training, and seconds since the run began."""
@@ -210,7 +220,7 @@ def advanced(
     known = before if before is not None and before.run == record.run else None
     if record.phase == "Suspended":
         # Its clock restarts when it is resumed; until then its past stays visible.
-        return known and _closed(known, now, "it was suspended", suspended=True)
+        return known and known.closed(now, "it was suspended", suspended=True)
     if known is None or (known.attempts[-1].suspended and record.started is not None):
         if not (began := max(record.started or 0.0, record.restarted_at)):
             return known
@@ -220,12 +230,12 @@ def advanced(
         at = record.restarted_at if record.restarted_at > last.began else now
         why = record.message if record.phase == "Restarting" else record.epoch_reason
         attempts = (
-            *_closed(known, at, why or record.message).attempts,
+            *known.closed(at, why or record.message).attempts,
             Attempt(record.attempt, at),
         )
         known = structs.replace(known, attempts=attempts[-MOST_ATTEMPTS:])
     elif record.ended:
-        known = _closed(known, record.finished or now, record.message)
+        known = known.closed(record.finished or now, record.message)
     since = max(known.began, known.before_until)
     new = [(max(begin, since), end) for begin, end in times if end > since]
     if hung is not None:
@@ -251,16 +261,6 @@ def _union(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
         elif begin < end:
             merged.append((begin, end))
     return merged
-
-
-def _closed(timeline: Timeline, at: float, why: str, *, suspended: bool = False) -> Timeline:
-    last = timeline.attempts[-1]
-    if last.ended:
-        return timeline
-    words = " ".join(why.split())
-    words = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
-    ended = structs.replace(last, ended=max(at, last.began), why=words, suspended=suspended)
-    return structs.replace(timeline, attempts=(*timeline.attempts[:-1], ended))
 
 
 def goodput(timeline: Timeline, now: float) -> Goodput:
