@@ -88,6 +88,15 @@ class Failure(Struct, frozen=True, omit_defaults=True):
         return cause_of(self.reason, self.code, self.signal, self.message, self.tail, job)
 
     @property
+    def likelihood(self) -> tuple[int, float, int, float, str, int]:
+        """Order the failures of an attempt: the first is the most likely to have caused others."""
+        cause, at = self.cause, self.at if self.at is not None else math.inf
+        standing = 2 if cause.is_consequence else int(cause.may_follow or self.is_sidecar)
+        whole = math.floor(at) if at != math.inf else at
+        vague = cause.is_vague + (cause.name == "Terminated")
+        return standing, whole, vague, at, self.role, self.index
+
+    @property
     def in_words(self) -> str:
         """Describe its cause, and in parentheses how it ended unless the cause says that already.
 
@@ -192,31 +201,23 @@ def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
     one second, a cause comes before a bare exit code, and that before a termination.
     """
     firsts: dict[int, Failure] = {}
-    for failure in sorted(failures, key=_likelihood):
+    for failure in sorted(failures, key=lambda failure: failure.likelihood):
         firsts.setdefault(failure.attempt, failure)
     return firsts
 
 
 def tied_with(first: Failure, failures: Iterable[Failure]) -> list[Failure]:
     """Return the failures of other replicas that are as likely to be the first as `first` is."""
-    rank = _likelihood(first)[:3]
+    rank = first.likelihood[:3]
     return [
         other
         for other in failures
         if other.attempt == first.attempt
         and (other.role, other.index) != (first.role, first.index)
-        and _likelihood(other)[:3] == rank
+        and other.likelihood[:3] == rank
         # Reports of supervisors have parts of a second.
         and (other.at == first.at or None in (other.at, first.at))
     ]
-
-
-def _likelihood(failure: Failure) -> tuple[int, float, int, float, str, int]:
-    cause, at = failure.cause, failure.at if failure.at is not None else math.inf
-    standing = 2 if cause.is_consequence else int(cause.may_follow or failure.is_sidecar)
-    whole = math.floor(at) if at != math.inf else at
-    vague = cause.is_vague + (cause.name == "Terminated")
-    return standing, whole, vague, at, failure.role, failure.index
 
 
 class FailureLog(Struct, frozen=True, omit_defaults=True):
@@ -266,7 +267,7 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
         failures = (*self.failures, *fresh)
         newest, firsts = max(failure.attempt for failure in failures), first_causes(failures)
         others = [failure for failure in failures if failure is not firsts[failure.attempt]]
-        others.sort(key=lambda failure: (-failure.attempt, _likelihood(failure)[3]))
+        others.sort(key=lambda failure: (-failure.attempt, failure.likelihood[3]))
         late = min(_OTHERS, sum(failure.attempt == newest for failure in others))
         in_order = [firsts[number] for number in sorted(firsts, reverse=True)]
         entries = {id(failure) for failure in (*others[:late], *in_order, *others[late:])[:MOST]}
