@@ -4,27 +4,17 @@ Kubernetes' `third_party/forked/golang/expansion` and the kubelet's `makeEnviron
 pass over the list, references to what came before, the last entry of a name counts.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 def expanded(text: str, known: Mapping[str, str]) -> str:
-    result, at = "", 0
-    while at < len(text):
-        if text[at] != "$" or at + 1 == len(text):
-            result, at = result + text[at], at + 1
-        elif text[at + 1] == "$":
-            result, at = result + "$", at + 2
-        elif text[at + 1] == "(":
-            end = text.find(")", at + 2)
-            name = text[at + 2 : end]
-            if end < 0:
-                result, at = result + "$(", at + 2
-            else:
-                result, at = result + known.get(name, f"$({name})"), end + 1
-        else:
-            result, at = result + text[at : at + 2], at + 2
-    return result
+
+    def value(reference: re.Match[str]) -> str:
+        return "$" if reference[0] == "$$" else known.get(reference[1], reference[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", value, text)
 
 
 def environment(

@@ -1,13 +1,14 @@
 """What the tests of `etcompile status` share: jobs in a real cluster, whose kubelet is the test."""
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from commandline import etcompile
 from etcompile.kubeapi import Cluster, connect
 from specs import compiled
 from status.explained import warning
@@ -61,25 +62,11 @@ def report_event(cluster) -> Callable[..., None]:
 
 
 @pytest.fixture
-def arguments(control_plane, namespace) -> Callable[..., list[str]]:
-    """The command line of `etcompile status` in the namespace of this test."""
-
-    def line(*more: str) -> list[str]:
-        kubeconfig = control_plane.kubeconfig(namespace=namespace)
-        return [
-            *(sys.executable, "-m", "etcompile", "status"),
-            *("--kubeconfig", str(kubeconfig), *more),
-        ]
-
-    return line
+def kubeconfig(control_plane, namespace) -> Path:
+    return control_plane.kubeconfig(namespace=namespace)
 
 
 @pytest.fixture
-def status(arguments) -> Callable[..., subprocess.CompletedProcess[str]]:
+def status(kubeconfig) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`status(argument...)` runs `etcompile status`."""
-
-    def run(*more: str) -> subprocess.CompletedProcess[str]:
-        command = arguments(*more)
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-    return run
+    return lambda *more: etcompile("status", "--kubeconfig", kubeconfig, *more)

@@ -1,11 +1,11 @@
 """A job is named NAME, KIND/NAME or by a Pod, in every command, on a real API server."""
 
+import subprocess
 from collections.abc import Callable
 
 import pytest
-from click.testing import CliRunner, Result
 
-from etcompile.cli.main import program
+from commandline import etcompile
 from etcompile.status import find_job
 from specs import elastic_job, training_job
 
@@ -57,14 +57,10 @@ def jobs(cluster, deployed) -> None:
 
 
 @pytest.fixture
-def run(control_plane, namespace) -> Callable[..., Result]:
-    kubeconfig = str(control_plane.kubeconfig(namespace=namespace))
-
-    def invoke(command: str, word: str, *more: str) -> Result:
-        words = [command, "--kubeconfig", kubeconfig, *COMMANDS[command], word, *more]
-        return CliRunner().invoke(program, words)
-
-    return invoke
+def run(kubeconfig) -> Callable[..., subprocess.CompletedProcess[str]]:
+    return lambda command, word, *more: etcompile(
+        command, "--kubeconfig", kubeconfig, *COMMANDS[command], word, *more
+    )
 
 
 def test_every_command_finds_the_job_by_each_name(jobs, run, cluster):
@@ -72,9 +68,9 @@ def test_every_command_finds_the_job_by_each_name(jobs, run, cluster):
         by_name = run(command, "mnist")
         for word in NAMES:
             done = run(command, word)
-            assert done.exit_code == by_name.exit_code, (command, word, done.output)
+            assert done.returncode == by_name.returncode, (command, word, done.stdout + done.stderr)
             if command in ("why", "checkpoint", "restart", "delete"):  # no times in them
-                assert done.output == by_name.output, (command, word)
+                assert done.stdout + done.stderr == by_name.stdout + by_name.stderr, (command, word)
             elif command == "status":
                 assert f"{cluster.namespace}/mnist (TrainingJob)" in done.stdout
 
@@ -83,8 +79,8 @@ def test_every_command_refuses_what_names_no_job(jobs, run):
     for command in COMMANDS:
         for word, problem in OTHERS.items():
             done = run(command, word)
-            assert done.exit_code in (2, 7), (command, word, done.output)
-            assert problem in done.stderr, (command, word, done.output)
+            assert done.returncode in (2, 7), (command, word, done.stdout + done.stderr)
+            assert problem in done.stderr, (command, word, done.stdout + done.stderr)
             assert "hint: " in done.stderr
             assert "API server" not in done.stderr
 
@@ -110,5 +106,5 @@ def test_delete_by_kind_finishes_a_job_without_its_config_map(jobs, run, cluster
     maps = cluster.resource("v1", "ConfigMap")
     cluster.delete(maps, "mnist-config", cluster.namespace)
     done = run("delete", "trainingjob/mnist")
-    assert done.exit_code == 0, done.output
-    assert "mnist-worker-1" in done.output
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "mnist-worker-1" in done.stdout + done.stderr

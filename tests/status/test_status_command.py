@@ -1,10 +1,10 @@
 """`etcompile status` against a real API server; the status of Pods is set by the test."""
 
 import json
-import subprocess
 
 import pytest
 
+from commandline import etcompile
 from etcompile.kubeapi import connect
 from etcompile.status import seen
 from specs import manifest, training_job
@@ -237,7 +237,7 @@ def test_a_wrong_command_line_is_refused(status, wrong):
 
 
 def test_missing_services_of_a_job_are_named_by_status_and_why(
-    deployed, status, cluster, arguments
+    deployed, status, cluster, kubeconfig
 ):
     deployed(training_job())
     services = cluster.resource("v1", "Service")
@@ -252,8 +252,7 @@ def test_missing_services_of_a_job_are_named_by_status_and_why(
     names = json.loads(status("mnist", "--output", "json").stdout)["missingServices"]
     assert names == ["mnist-worker-0", "mnist-worker-1"]
     advice = "apply the job again; missing Services: mnist-worker-0, mnist-worker-1"
-    command = ["why" if one == "status" else one for one in arguments("mnist")]
-    assert advice in subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    assert advice in etcompile("why", "mnist", "--kubeconfig", kubeconfig).stdout
 
 
 def test_services_that_the_user_may_not_list_are_not_reported_missing(

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,13 +12,15 @@ from specs import training_job
 
 
 @pytest.fixture
-def watching(arguments) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def watching(kubeconfig) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """`watching(argument...)` starts `etcompile status --watch`."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*more: str) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
-        process = subprocess.Popen(arguments("--watch", *more), stdout=pipe, stderr=pipe, text=True)
+        command = [sys.executable, "-m", "etcompile", "status", "--kubeconfig", str(kubeconfig)]
+        command += ["--watch", *more]
+        process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
         started.append(process)
         return process
 

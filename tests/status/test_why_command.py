@@ -1,16 +1,15 @@
 """`etcompile why` against a real API server: each form, from the command line."""
 
 import json
-import subprocess
-import sys
 
 from browsers.pages import check_page
+from commandline import etcompile
 from specs import training_job
 
 SAID = "RuntimeError: <b>no</b> loss"
 
 
-def test_each_form_names_the_same_first_cause(deployed, pod_is, control_plane, namespace) -> None:
+def test_each_form_names_the_same_first_cause(deployed, pod_is, kubeconfig) -> None:
     deployed(training_job())
     pod_is("mnist-worker-0", "Running", ready=True)
     ended = {
@@ -25,10 +24,8 @@ def test_each_form_names_the_same_first_cause(deployed, pod_is, control_plane, n
     pod_is("mnist-launcher", "Failed", containerStatuses=[failed])
 
     def why(*more: str) -> str:
-        line = [sys.executable, "-m", "etcompile", "why", "mnist", *more]
-        line += ["--kubeconfig", str(control_plane.kubeconfig(namespace=namespace))]
-        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
-        assert (done.returncode, done.stderr) == (0, "")
+        done = etcompile("why", "mnist", "--kubeconfig", kubeconfig, *more, code=0)
+        assert done.stderr == ""
         return done.stdout
 
     assert f"    | {SAID}\n" in why()
