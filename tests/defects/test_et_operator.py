@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from etcompile import SecretMode, Settings
 from specs import (
     HOROVOD,
     by_name,
@@ -112,21 +111,13 @@ def test_et_operator_05_bounds_hold_for_the_job(bounds: dict[str, int], code: st
     assert errors(job) == [code]
 
 
-def test_et_operator_16_a_named_secret_is_the_one_that_is_used() -> None:
-    job = training_job()
-    job["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": "team-key"}
-    result = compiled(job, settings=Settings(secret=SecretMode("external")))
-    assert not [one for one in result.objects if one["kind"] in ("Secret", "ExternalSecret")]
-    volumes = by_name(result)["Pod", "mnist-launcher"]["spec"]["volumes"]
-    assert [v["secret"]["secretName"] for v in volumes if "secret" in v] == ["team-key"]
-
-
-@pytest.mark.parametrize("secret", ["team.key", "k" * 64])
-def test_et_operator_17_a_secret_whose_name_no_volume_can_have_works(secret: str) -> None:
+@pytest.mark.parametrize("secret", ["team-key", "team.key", "k" * 64])
+def test_et_operator_16_17_named_secret_is_used_whatever_its_name(secret: str) -> None:
     job = training_job()
     job["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": secret}
     volumes = pod([job], "mnist-launcher")["spec"]["volumes"]
-    [volume] = [v for v in volumes if v.get("secret", {}).get("secretName") == secret]
+    [volume] = [v for v in volumes if "secret" in v]
+    assert volume["secret"]["secretName"] == secret
     assert "." not in volume["name"]
     assert len(volume["name"]) <= 63
 
@@ -158,14 +149,6 @@ def test_et_operator_19_a_misspelt_choice_is_an_error(path: tuple[str, ...], val
         inner = inner[step]
     inner[path[-1]] = value
     assert errors(job) == ["ET2007"]
-
-
-def test_et_operator_20_running_and_all_stay_apart_for_the_watcher() -> None:
-    policies = [
-        stored(training_job(cleanPodPolicy=policy))["document"]["spec"]["cleanPodPolicy"]
-        for policy in ("Running", "All")
-    ]
-    assert policies == ["Running", "All"]
 
 
 def test_et_operator_28_no_script_is_pasted_into_a_shell() -> None:
@@ -211,11 +194,6 @@ def test_et_operator_43_the_wait_for_workers_has_an_end() -> None:
     job = training_job()
     job["metadata"]["annotations"] = {"etcompile.dev/gate-timeout": "42"}
     assert "42" in config(job)["wait-for-workers.sh"]
-
-
-def test_et_operator_46_every_object_is_declared_and_can_be_restored() -> None:
-    first, second = (compiled(training_job()).objects for _ in range(2))
-    assert first == second
 
 
 def test_et_operator_47_an_edit_reaches_all_pods_or_none() -> None:

@@ -166,20 +166,6 @@ def test_et_operator_33_a_scale_in_with_a_script_drains_like_any_other() -> None
     assert "mnist-worker-2" not in world.listed
 
 
-def test_et_operator_34_suspending_has_a_way_back() -> None:
-    annotation = "job-supervisor.kube-ai.io/job-suspended"
-    world = World(et())
-    stopped = et()
-    stopped["metadata"]["annotations"] = {annotation: "true"}
-    rescale(world, stopped)
-    world.wait(60)
-    assert world.pods == {}
-    rescale(world, et())
-    world.sync()
-    world.wait(60)
-    assert world.record.phase == "Running"
-
-
 def test_et_operator_35_a_restart_resets_its_times() -> None:
     world = World(training_job(restartPolicy="OnFailure"))
     begun = world.record.started
@@ -208,18 +194,6 @@ def every_rule() -> list[dict]:
 def test_et_operator_38_no_command_is_run_in_any_pod() -> None:
     assert not [one for one in get_args(run.Action) if "exec" in one.__name__.lower()]
     assert "pods/exec" not in {name for rule in every_rule() for name in rule["resources"]}
-
-
-def test_et_operator_39_no_pod_is_recreated_while_a_deleted_one_may_still_run() -> None:
-    world = World(training_job(restartPolicy="OnFailure"))
-    world.fail("mnist-launcher")
-    world.settle()
-    world.now += world.timeouts.peers
-    world.settle()
-    assert world.pods["mnist-worker-0"].deleting
-    world.now += 600
-    world.settle()
-    assert world.of(CreatePod) == []
 
 
 def test_et_operator_44_events_say_what_they_are_about() -> None:
@@ -312,14 +286,6 @@ def test_training_operator_09_a_finished_replica_that_vanishes_is_not_run_again(
     assert WORKER not in world.pods
 
 
-def test_training_operator_10_finished_chief_ends_the_parameter_servers() -> None:
-    world = kubeflow("TFJob", "Never", {"Chief": 1, "PS": 1})
-    world.succeed("mnist-chief-0")
-    world.settle()
-    assert world.status is not None
-    assert world.status["done"] == world.spec_hash
-
-
 def test_training_operator_11_no_service_is_removed_with_its_pod() -> None:
     clean = {"cleanPodPolicy": "All"}
     world = kubeflow("PyTorchJob", "Never", {"Master": 1, "Worker": 2}, runPolicy=clean)
@@ -327,35 +293,6 @@ def test_training_operator_11_no_service_is_removed_with_its_pod() -> None:
     world.wait(60)
     assert world.pods == {}
     assert not world.removed  # a Service of the same name may be anybody's: test_watch_removal
-
-
-def test_training_operator_13_every_end_has_a_time_and_expires() -> None:
-    world = kubeflow(
-        "XGBoostJob",
-        "ExitCode",
-        {"Master": 1, "Worker": 2},
-        runPolicy={"ttlSecondsAfterFinished": 5},
-    )
-    world.fail(WORKER, 2)
-    world.settle()
-    assert world.record.phase == "Failed"
-    assert world.record.finished == world.now
-    world.wait(60)
-    assert world.pods == {}
-
-
-@pytest.mark.parametrize("kind", ["XGBoostJob", "PyTorchJob", "PaddleJob", "TFJob", "MXJob"])
-def test_training_operator_14_29_success_and_failure_at_once_are_a_success(kind: str) -> None:
-    first = {"TFJob": "Chief", "MXJob": "Scheduler"}.get(kind, "Master")
-    for fails_first in (True, False):
-        world = kubeflow(kind, "Never", {first: 1, "Worker": 2})
-        if fails_first:
-            world.fail(WORKER)
-        world.succeed(f"mnist-{first.lower()}-0")
-        if not fails_first:
-            world.fail(WORKER)
-        world.settle()
-        assert world.record.phase == "Succeeded"
 
 
 def test_training_operator_29_a_run_ends_once() -> None:
@@ -378,20 +315,6 @@ def test_training_operator_32_a_restart_hides_no_failure_of_another_type() -> No
     assert world.record.phase == "Failed"
 
 
-def test_training_operator_38_success_deletes_the_pods_still_running() -> None:
-    world = kubeflow(
-        "PyTorchJob",
-        "OnFailure",
-        {"Worker": 3},
-        elasticPolicy={"minReplicas": 1, "maxReplicas": 3},
-        runPolicy={"cleanPodPolicy": "Running"},
-    )
-    world.succeed(WORKER)
-    world.wait(60)
-    assert world.record.phase == "Succeeded"
-    assert sorted(world.pods) == [WORKER]
-
-
 def test_training_operator_40_a_worker_of_elastic_mpi_may_fail() -> None:
     world = World(mpi_job(elastic=True))
     world.fail(WORKER)
@@ -399,16 +322,6 @@ def test_training_operator_40_a_worker_of_elastic_mpi_may_fail() -> None:
     world.wait(60)
     assert world.record.phase == "Running"
     assert world.listed == ["mnist-worker-0"]
-
-
-def test_training_operator_40_worker_with_exit_code_policy_is_recreated() -> None:
-    job = mpi_job()
-    job["spec"]["mpiReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
-    world = World(job)
-    world.fail(WORKER, 137)
-    world.wait(60)
-    assert world.record.phase == "Running"
-    assert world.pods[WORKER].ready
 
 
 def test_training_operator_47_a_gap_below_a_worker_that_leaves_is_not_filled() -> None:

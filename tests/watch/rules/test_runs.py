@@ -59,7 +59,7 @@ def stopping() -> World:
     return world
 
 
-def test_joint_restart_creates_no_pod_before_all_are_gone() -> None:
+def test_et_operator_39_joint_restart_creates_no_pod_before_all_are_gone() -> None:
     world = stopping()
     assert {one.name for one in world.of(DeletePod)} == set(world.declared)
     assert world.of(CreatePod) == []
@@ -222,7 +222,7 @@ CLEANED = {
 
 @pytest.mark.parametrize("git", [False, True])
 @pytest.mark.parametrize("policy", CLEANED)
-def test_clean_pod_policy_deletes_what_it_says_and_only_ends_pods_of_git(
+def test_et_operator_20_clean_pod_policy_deletes_what_it_says_and_ends_pods_of_git(
     policy: str, git: bool
 ) -> None:
     world = torch(git=git, cleanPodPolicy=policy)
@@ -253,7 +253,7 @@ def test_launcher_of_a_training_job_stays_after_its_end(policy: str) -> None:
 # Time to live -------------------------------------------------------------------------------
 
 
-def test_run_expires_its_ttl_after_its_end_and_after_it_was_applied_again() -> None:
+def test_training_operator_13_run_expires_after_its_end_and_after_a_new_apply() -> None:
     world = torch(ttlSecondsAfterFinished=100, policy="Never")
     world.fail("mnist-worker-0")
     world.wait(99)
@@ -330,7 +330,7 @@ def suspended(world: World, suspend: bool, **more: Any) -> None:
     world.job, world.settings = stored_job(kubeflow_job("PyTorchJob", types, runPolicy=run))
 
 
-def test_suspended_job_resumes_with_a_new_start_time() -> None:
+def test_et_operator_34_suspended_job_resumes_with_a_new_start_time() -> None:
     world = torch()
     suspended(world, suspend=True)
     world.wait(50)

@@ -274,7 +274,7 @@ def test_failed_worker_fails_an_mpi_job_that_is_not_elastic() -> None:
 @pytest.mark.parametrize("policy", ["Never", "OnFailure", "ExitCode", "Always"])
 @pytest.mark.parametrize("order", [*permutations(("master-0", "worker-0", "worker-1"))])
 @pytest.mark.parametrize("gap", [0.0, 0.7])
-def test_success_and_failures_of_one_moment_are_a_success_in_every_order(
+def test_training_operator_14_29_success_and_failures_of_one_moment_succeed(
     order: tuple[str, ...], policy: str, gap: float, *, together: bool
 ) -> None:
     world = kubeflow("PyTorchJob", {"Master": 1, "Worker": 2}, policy, together=together)
