@@ -119,10 +119,9 @@ def key_source(options: Options, place: Location | None = None) -> KeySource:
     if mode.kind == "csi":
         source = _pattern(mode.file or "", options.limits, place)
     else:
-        content, problems = _content(mode, options.limits, place)
+        reader, content, problems = _recipient(mode, options.limits, place)
         inputs = ((PurePath(mode.file).name, sha256(content)),) if mode.file else ()
-        reader, refusals = (None, ()) if problems else _recipient(mode, content)
-        source = KeySource(inputs=inputs, diagnostics=(*problems, *refusals))
+        source = KeySource(inputs=inputs, diagnostics=problems)
         if reader is not None and not options.without_keys:
             folder = options.previous or options.output
             standing, damaged = _last_output(folder) if folder else (None, [])
@@ -200,7 +199,7 @@ def _encrypted(
         try:
             return reader.encrypted(value, new_data(pair, job.name)), []
         except RecipientError as error:
-            return value, [_no_recipient(reader.mode, error)]
+            return value, [_no_recipient(reader.mode, str(error))]
     if refusal := reader.problem(value, standing.data, pair.keys):
         run = f"annotation etcompile.dev/run: {'another ID' if job.run_id else 'ID'}"
         problem, stay = refusal
@@ -211,45 +210,40 @@ def _encrypted(
     return reader.with_ciphertext(value, standing.data), []
 
 
-def _content(
+def _recipient(
     mode: SecretMode, limits: Limits, place: Location | None
-) -> tuple[bytes, list[Diagnostic]]:
-    if mode.file is None:
-        return b"", []
-    try:
-        return access.content(mode.file, limits.boundary, limits.file_bytes), []
-    except access.OutsideError as error:
-        where, root = place or Location(mode.file), error.boundary.root
-        return b"", [diagnose(codes.OUTSIDE_THE_BOUNDARY, where, root=root)]
-    except access.SpecialFileError:
-        problem = "it is no file"
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        problem = f"the file cannot be read: {reason[:1].lower()}{reason[1:]}"
-    return b"", [
-        diagnose(codes.SECRET_SOURCE, None, option=f"--config secret={mode}", problem=problem)
-    ]
-
-
-def _recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Sequence[Diagnostic]]:
+) -> tuple[Recipient | None, bytes, tuple[Diagnostic, ...]]:
+    """Return the reader of key pairs, the file that was read for it, and why there is none."""
+    content = b""
     if mode.kind == "sops" and find_spec("pyrage") is None:
         facts = {"option": "--config secret=sops", "package": "pyrage", "extra": "sops"}
-        return None, [diagnose(codes.MISSING_EXTRA, None, **facts)]
+        return None, content, (diagnose(codes.MISSING_EXTRA, None, **facts),)
     try:
+        if mode.file is not None:
+            content = access.content(mode.file, limits.boundary, limits.file_bytes)
         if mode.kind == "sealed":
-            return Recipient(mode, sealed.certificate(content)), ()
+            return Recipient(mode, sealed.certificate(content)), content, ()
         names = tuple(sorted({part.strip() for part in (mode.name or "").split(",")}))
         for name in names:
             sops.age_recipient(name)
-        return Recipient(mode, None, names), ()
+        return Recipient(mode, None, names), content, ()
+    except access.OutsideError as error:
+        where, root = place or Location(mode.file or ""), error.boundary.root
+        return None, content, (diagnose(codes.OUTSIDE_THE_BOUNDARY, where, root=root),)
+    except access.SpecialFileError:
+        problem = "it is no file"
     except RecipientError as error:
-        return None, [_no_recipient(mode, error)]
+        problem = str(error)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        problem = f"the file cannot be read: {reason[:1].lower()}{reason[1:]}"
+    return None, content, (_no_recipient(mode, problem),)
 
 
-def _no_recipient(mode: SecretMode, error: RecipientError) -> Diagnostic:
+def _no_recipient(mode: SecretMode, problem: str) -> Diagnostic:
     # Do not print recipients: somebody may have written an identity there.
     option = f"--config secret={mode if mode.kind == 'sealed' else mode.kind}"
-    return diagnose(codes.SECRET_SOURCE, None, option=option, problem=str(error))
+    return diagnose(codes.SECRET_SOURCE, None, option=option, problem=problem)
 
 
 def _sealed(value: Object, data: Mapping[str, str], certificate: sealed.Certificate) -> Object:
