@@ -20,6 +20,9 @@ from etcompile.overlays import SCHEMA
 from etcompile.overlays.overlay import API_VERSION, KIND
 from etcompile.several import gather
 
+Managed = Literal["refuse", "compile", "skip"]
+"""What to do with jobs of another controller."""
+
 
 class _OptionsType(StructMeta):
     """Points a program to `Settings` when it passes a setting to `Options`."""
@@ -95,7 +98,7 @@ class Options(Struct, frozen=True, metaclass=_OptionsType):
         return self.explicit if self.chosen is None else self.chosen
 
     @property
-    def managed(self) -> Literal["refuse", "compile", "skip"]:
+    def managed(self) -> Managed:
         if self.ignore_managed_by:
             return "compile"
         return "skip" if self.skip_managed_by else "refuse"

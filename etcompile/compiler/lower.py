@@ -5,7 +5,6 @@ Jobs do not meet their intents here.
 
 import os
 from collections.abc import Iterable
-from typing import Literal
 
 from msgspec import Struct
 
@@ -14,6 +13,7 @@ from etcompile.check import kubernetes
 from etcompile.check.document_rules import Template, findings
 from etcompile.check.job_rules import check_name, check_spec
 from etcompile.check.pod_rules import check_object
+from etcompile.compiler.choices import Managed
 from etcompile.compiler.olderapis import placed
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.spelling import closest
@@ -24,8 +24,6 @@ from etcompile.load import Document
 from etcompile.load.loader import as_written
 from etcompile.model import Intent, Job, Origin
 from etcompile.naming import Natural, natural
-
-Managed = Literal["refuse", "compile", "skip"]
 
 
 class LoweredDocuments(Struct, frozen=True):
