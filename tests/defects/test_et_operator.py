@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from etcompile import SecretMode, Settings
 from specs import (
     HOROVOD,
     by_name,
@@ -115,7 +116,9 @@ def test_et_operator_05_bounds_hold_for_the_job(bounds: dict[str, int], code: st
 def test_et_operator_16_17_named_secret_is_used_whatever_its_name(secret: str) -> None:
     job = training_job()
     job["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": secret}
-    volumes = pod([job], "mnist-launcher")["spec"]["volumes"]
+    result = compiled(job, settings=Settings(secret=SecretMode("external")))
+    assert not [one for one in result.objects if one["kind"] in ("Secret", "ExternalSecret")]
+    volumes = by_name(result)["Pod", "mnist-launcher"]["spec"]["volumes"]
     [volume] = [v for v in volumes if "secret" in v]
     assert volume["secret"]["secretName"] == secret
     assert "." not in volume["name"]
