@@ -348,9 +348,11 @@ class Inventories:
         ref = self.parent(job)
         home = ref.namespace or self._cluster.namespace
         named = annotations_of(also) if also else {}
-        kinds = {f"{one.kind}.{one.group}" if one.group else one.kind for one in members}
+        kinds = {
+            f"{member.kind}.{member.group}" if member.group else member.kind for member in members
+        }
         kinds.update(listed(named.get(KINDS)))
-        namespaces = {one.namespace for one in members}.union(listed(named.get(NAMESPACES)))
+        namespaces = {member.namespace for member in members}.union(listed(named.get(NAMESPACES)))
         annotations = {
             TOOLING: f"{_TOOL}/v{__version__}",
             KINDS: ",".join(sorted(kinds)),
