@@ -92,7 +92,7 @@ def fit(
         verdict = "unknown" if unknown else "depends"
         return Answer(verdict, (*unknown, _DEPENDS), likely=placed == now.counts)
     reasons = tuple(
-        f"{n} of {role.number} {role.title} Pods find a node: {_refusals(now, at)}"
+        f"{n} of {role.number} {role.title} Pods find a node: {now.refusals(at)}"
         for at, (role, n) in enumerate(zip(roles, placed, strict=True))
         if n < role.number
     )
@@ -140,20 +140,11 @@ def _reasons_for_never(empty: Packing) -> Iterator[str]:
         if 0 < places < count:
             yield f"{title} needs {count} places, and the empty cluster has {places}"
         elif not places and not short:
-            yield f"no node takes {title}: {_refusals(empty, index)}"
+            yield f"no node takes {title}: {empty.refusals(index)}"
         for name in short:
             amounts = (quantities({name: n}) for n in (needs.requests[name], largest[name]))
             asks, has = (each.get(name, "0") for each in amounts)
             yield f"{title} asks {name}: {asks} on one node; the largest node has {has}"
-
-
-def _refusals(packing: Packing, role: int) -> str:
-    reasons = Counter[str]()
-    for cell, count in packing.cells.items():
-        reasons[packing.refusal(role, cell) or "with room"] += count
-    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:4]
-    texts = [f"{count} {reason}" for reason, count in ordered]
-    return f"of {reasons.total()} nodes {', '.join(texts)}" if texts else "there is no node"
 
 
 def _pods(objects: Sequence[Object]) -> Iterator[Object]:

@@ -116,6 +116,15 @@ class Packing:
         ports = self.roles[role].needs.ports
         return "whose port is taken" if _collide(ports, cell.ports) else None
 
+    def refusals(self, role: int) -> str:
+        """Say of how many nodes which reasons keep the Pods of a role away, the most first."""
+        reasons = Counter[str]()
+        for cell, count in self.cells.items():
+            reasons[self.refusal(role, cell) or "with room"] += count
+        ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:4]
+        texts = [f"{count} {reason}" for reason, count in ordered]
+        return f"of {reasons.total()} nodes {', '.join(texts)}" if texts else "there is no node"
+
     def capacity(self, role: int, cell: Cell) -> int:
         if self.refusal(role, cell):
             return 0
