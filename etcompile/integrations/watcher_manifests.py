@@ -79,13 +79,43 @@ class Installation(Struct, frozen=True):
         """Return the name of its objects outside `home`; its dot keeps it apart from others."""
         return f"{self.home}.{self.name}"
 
+    def objects(self, file: str) -> list[LiveObject]:
+        """Return the objects of a file with the names, the namespace and the labels of this one."""
+        objects = [self.renamed(value) for value in kustomize_file(file)]
+        for value in objects:
+            metadata = value["metadata"]
+            metadata["labels"] = {**metadata.get("labels", {}), **self.labels}
+        return objects
+
+    def renamed(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: self.home if key == "namespace" else self.renamed(below)
+                for key, below in value.items()
+            }
+        if isinstance(value, list):
+            return [self.renamed(item) for item in value]
+        if isinstance(value, str) and value.startswith(NAME):
+            return self.name + value.removeprefix(NAME)
+        return value
+
+    def bound(self, file: str, name: str) -> list[LiveObject]:
+        """Return a policy or role and its binding, under a name that no other one uses."""
+        definition, binding = self.objects(file)
+        definition["metadata"]["name"] = binding["metadata"]["name"] = name
+        if "roleRef" in binding:
+            binding["roleRef"]["name"] = name
+        else:
+            binding["spec"]["policyName"] = name
+        return [definition, binding]
+
 
 def manifests(installation: Installation) -> list[LiveObject]:
     objects: list[LiveObject] = []
     if installation.policy:
         # The policy comes first: the watcher trusts existing ConfigMaps.
         name = f"{POLICY}.{installation.global_name}"
-        policy, binding = _pair("policy/policy.yaml", installation, name)
+        policy, binding = installation.bound("policy/policy.yaml", name)
         if installation.namespaces is None:
             del binding["spec"]["matchResources"]
         else:
@@ -94,9 +124,9 @@ def manifests(installation: Installation) -> list[LiveObject]:
         objects += [policy, binding]
     if installation.namespaces is None and installation.home == installation.name:
         # Only if nobody else uses it: deleting the manifests deletes all objects in there.
-        objects[:0] = _adapted("cluster-wide/namespace.yaml", installation)
-    objects += _adapted("base/serviceaccount.yaml", installation)
-    objects += _adapted("base/lease.yaml", installation)
+        objects[:0] = installation.objects("cluster-wide/namespace.yaml")
+    objects += installation.objects("base/serviceaccount.yaml")
+    objects += installation.objects("base/lease.yaml")
     more = [
         rule
         for option, component in OPTIONAL.items()
@@ -106,15 +136,15 @@ def manifests(installation: Installation) -> list[LiveObject]:
     everywhere = installation.namespaces is None
     file = "cluster-wide/clusterrole.yaml" if everywhere else "rights/role.yaml"
     for namespace in (None,) if installation.namespaces is None else installation.namespaces:
-        role, binding = _pair(file, installation, installation.global_name)
+        role, binding = installation.bound(file, installation.global_name)
         role["rules"] += more
         if namespace is not None:
             role["metadata"]["namespace"] = binding["metadata"]["namespace"] = namespace
         objects += [role, binding]
-    objects += _adapted("base/networkpolicy.yaml", installation)
-    objects += _adapted("base/poddisruptionbudget.yaml", installation)
+    objects += installation.objects("base/networkpolicy.yaml")
+    objects += installation.objects("base/poddisruptionbudget.yaml")
     if installation.pod_monitor:
-        objects += _adapted("components/pod-monitor/podmonitor.yaml", installation)
+        objects += installation.objects("components/pod-monitor/podmonitor.yaml")
     if installation.dashboard:
         folder = data.folder("templates") / "watcher/kustomize/components/dashboard"
         # Grafana's sidecar selects this label, unless configured otherwise.
@@ -127,7 +157,7 @@ def manifests(installation: Installation) -> list[LiveObject]:
             "data": {DASHBOARD: (folder / DASHBOARD).read_text("utf-8")},
         }
         objects.append(dashboard)
-    (deployment,) = _adapted("base/deployment.yaml", installation)
+    (deployment,) = installation.objects("base/deployment.yaml")
     deployment["spec"]["replicas"] = installation.replicas
     template = deployment["spec"]["template"]
     template["metadata"] = {"labels": installation.labels}
@@ -142,35 +172,3 @@ def manifests(installation: Installation) -> list[LiveObject]:
         options += ["--name", installation.name]
     container["args"] = [command, *options, *rest]
     return [*objects, deployment]
-
-
-def _adapted(file: str, installation: Installation) -> list[LiveObject]:
-    objects = [_renamed(value, installation) for value in kustomize_file(file)]
-    for value in objects:
-        metadata = value["metadata"]
-        metadata["labels"] = {**metadata.get("labels", {}), **installation.labels}
-    return objects
-
-
-def _renamed(value: Any, installation: Installation) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: installation.home if key == "namespace" else _renamed(below, installation)
-            for key, below in value.items()
-        }
-    if isinstance(value, list):
-        return [_renamed(item, installation) for item in value]
-    if isinstance(value, str) and value.startswith(NAME):
-        return installation.name + value.removeprefix(NAME)
-    return value
-
-
-def _pair(file: str, installation: Installation, name: str) -> list[LiveObject]:
-    """Return a policy or role and its binding, under a name that no other installation uses."""
-    definition, binding = _adapted(file, installation)
-    definition["metadata"]["name"] = binding["metadata"]["name"] = name
-    if "roleRef" in binding:
-        binding["roleRef"]["name"] = name
-    else:
-        binding["spec"]["policyName"] = name
-    return [definition, binding]
