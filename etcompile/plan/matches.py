@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from etcompile.k8s import pods
 from etcompile.k8s.listkeys import ABSENT
 from etcompile.k8s.managedfields import Ownership, last_written, ownership
-from etcompile.k8s.objects import Object, is_going, labels_of, what_keeps
+from etcompile.k8s.objects import Object, is_going, labels_of, what_keeps, with_metadata
 from etcompile.model.protocol import MANAGER, is_config
 from etcompile.plan import owners
 from etcompile.plan.applysets import INVENTORY_ID, PART_OF
@@ -48,6 +48,12 @@ class Difference(Struct, frozen=True):
     places: tuple[Raw, ...]
     owned: Ownership | None
     job: str | None = None
+
+    def in_its_set(self, desired: Object) -> Object:
+        """Return the object with the label of the ApplySet that it is in, or should be in."""
+        if not (label := self.inventory or labels_of(self.live).get(PART_OF)):
+            return desired
+        return with_metadata(desired, labels={**labels_of(desired), PART_OF: label})
 
 
 class Matches:

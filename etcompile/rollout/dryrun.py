@@ -33,7 +33,6 @@ from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError, if_allowed
 from etcompile.model.keypair import wants_key_pair, with_placeholders
-from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import Raw, compared
 from etcompile.plan.matches import Difference
 from etcompile.plan.planner import Answer
@@ -93,7 +92,7 @@ class DryRun:
             if same(changed.path, value_at(new, changed.path), is_there):
                 desired = changed_at(desired, changed.path, is_there)
         if desired is not difference.desired:
-            foreseen = compared(_member(desired, difference), live, difference.owned)
+            foreseen = compared(difference.in_its_set(desired), live, difference.owned)
             if not foreseen:
                 return Answer(desired, (), accepted=True)
             answer = self._updated(desired, difference)
@@ -104,7 +103,7 @@ class DryRun:
     def _updated(self, desired: Object, difference: Difference) -> Answer | None:
         if self.denied:
             return None
-        live, body = difference.live, _member(desired, difference)
+        live, body = difference.live, difference.in_its_set(desired)
         body = with_metadata(body, uid=live["metadata"].get("uid"))
         owners: list[tuple[KeyedPath, str]] = []
         try:
@@ -156,7 +155,7 @@ class DryRun:
         if known is not None:
             return known.result()
         try:
-            body = _under_another_name(_member(difference.desired, difference))
+            body = _under_another_name(difference.in_its_set(difference.desired))
             answer.set_result(self._cluster.create(body, dry_run=True))
         except ClusterError as error:
             if is_fatal(error):
@@ -170,13 +169,6 @@ def _under_another_name(value: Object) -> dict[str, Any]:
     metadata = {**value["metadata"]}
     name = str(metadata.pop("name"))[:_LONGEST].rstrip("-.")
     return {**value, "metadata": {**metadata, "generateName": f"{name}-"}}
-
-
-def _member(desired: Object, difference: Difference) -> Object:
-    labels = labels_of(difference.live)
-    if not (label := difference.inventory or labels.get(PART_OF)):
-        return desired
-    return with_metadata(desired, labels={**labels_of(desired), PART_OF: label})
 
 
 # Before anything is written -----------------------------------------------------------------------
