@@ -55,6 +55,11 @@ def status_of(value: Object) -> Object:
     return status
 
 
+def created_at(value: Object) -> str:
+    """Return when the API server created an object (RFC 3339); empty if it has not."""
+    return value["metadata"].get("creationTimestamp") or ""
+
+
 def is_going(value: Object) -> bool:
     return bool(value["metadata"].get("deletionTimestamp"))
 

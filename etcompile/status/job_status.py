@@ -26,7 +26,7 @@ from etcompile.causes.goodput import (
     spans_of,
 )
 from etcompile.compiler.stored import StoredJobError, read_text
-from etcompile.k8s.objects import LiveObject, labels_of, timestamp
+from etcompile.k8s.objects import LiveObject, created_at, labels_of, timestamp
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job, Settings
 from etcompile.model.protocol import (
@@ -252,7 +252,7 @@ def status_of_job(
         reported=reported is not None,
         unwatched_since=unwatched,
         because=because,
-        created=metadata.get("creationTimestamp") or "",
+        created=created_at(its.config),
         run=job.run_id if job else None,
         roles=tuple(roles),
         replicas=tuple(replicas),

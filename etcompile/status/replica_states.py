@@ -13,7 +13,15 @@ from msgspec import structs
 from etcompile.causes.log import failures_of
 from etcompile.k8s import jobs as job_status
 from etcompile.k8s import pods as pod_status
-from etcompile.k8s.objects import LiveObject, Object, is_going, labels_of, seconds, status_of
+from etcompile.k8s.objects import (
+    LiveObject,
+    Object,
+    created_at,
+    is_going,
+    labels_of,
+    seconds,
+    status_of,
+)
 from etcompile.model import Role
 from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL
 from etcompile.model.run_completion import Ranked, holder
@@ -77,12 +85,8 @@ def _of_pod(pod: LiveObject) -> Replica:
         message=message,
         restarts=_restarts(pod),
         node=(pod.get("spec") or {}).get("nodeName") or "",
-        created=_created(pod),
+        created=created_at(pod),
     )
-
-
-def _created(value: LiveObject) -> str:
-    return value["metadata"].get("creationTimestamp") or ""
 
 
 def labelled_replica(pod: LiveObject) -> Replica:
@@ -107,7 +111,7 @@ def replicas_of(
         labels = labels_of(pod)
         if labels.get(ROLE_LABEL) == role.name and pod["metadata"].get("uid") not in out:
             lives = not (pod_status.has_ended(pod) or is_going(pod))
-            index, created = label_number(labels.get(INDEX_LABEL)), seconds(_created(pod)) or 0.0
+            index, created = label_number(labels.get(INDEX_LABEL)), seconds(created_at(pod)) or 0.0
             ranks[labelled_rank(labels)].append(Ranked(index, created, lives))
     for member in role.members:
         name = role.pod_name(member)
@@ -137,7 +141,7 @@ def owning_job(pod: LiveObject) -> str | None:
 def _of_job(job: LiveObject, pods: Sequence[LiveObject]) -> Replica:
     """Return the state of a Job by its conditions, else by its newest Pod."""
     name = job["metadata"]["name"]
-    pods = sorted(pods, key=lambda pod: (_created(pod), pod["metadata"]["name"]))
+    pods = sorted(pods, key=lambda pod: (created_at(pod), pod["metadata"]["name"]))
     newest = _of_pod(pods[-1]) if pods else None
     if job_status.has_succeeded(job):
         replica = Replica(name, "", "Succeeded")
@@ -158,4 +162,4 @@ def _of_job(job: LiveObject, pods: Sequence[LiveObject]) -> Replica:
         now: State = "Pending" if newest.state == "Failed" else newest.state
         replica = structs.replace(newest, name=name, state=now)
     again = sum(map(_restarts, pods)) + max(len(pods) - 1, 0)
-    return structs.replace(replica, restarts=again, created=_created(job))
+    return structs.replace(replica, restarts=again, created=created_at(job))
