@@ -231,22 +231,12 @@ def test_kinds_lists_what_compiles() -> None:
     assert all(name in text for name in names)
 
 
-@pytest.mark.parametrize("seed", range(21))
-def test_bytes_do_not_depend_on_the_hash_seed(seed: int) -> None:
-    assert _bytes({"PYTHONHASHSEED": str(seed)}) == _usual_bytes()
+LOCALES = [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}, {"LANG": "tr_TR"}]
+SEEDS = [{"PYTHONHASHSEED": str(seed)} for seed in range(21)]
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {"LC_ALL": "C"},
-        {"LC_ALL": "C", "PYTHONUTF8": "0"},
-        {"TZ": "Asia/Kolkata"},
-        {"LANG": "tr_TR"},
-    ],
-    ids=str,
-)
-def test_bytes_do_not_depend_on_locale_or_time_zone(environment: dict[str, str]) -> None:
+@pytest.mark.parametrize("environment", [*SEEDS, *LOCALES, {"TZ": "Asia/Kolkata"}], ids=str)
+def test_bytes_do_not_depend_on_hash_seed_locale_or_time_zone(environment: dict[str, str]) -> None:
     assert _bytes(environment) == _usual_bytes()
 
 

@@ -32,28 +32,31 @@ def log_with(*new: Failure, log: FailureLog | None = None, now: float = 200.0) -
     return (log or FailureLog("run")).with_failures(new, visible, now)
 
 
-def test_first_cause_is_the_failure_that_lost_no_peer_even_if_logged_last() -> None:
-    log = log_with(*(failure(index, 100.0, tail=LOST) for index in range(7)))
-    log = log_with(failure(7, 101.0, code=137, reason="OOMKilled"), log=log)
-    assert first_causes(log.failures)[0].index == 7
+FIRST = {
+    "the one that lost no peer, even if it is logged last": (
+        *(failure(index, 100.0, tail=LOST) for index in (0, 2, 3)),
+        failure(1, 101.0, code=137, reason="OOMKilled"),
+    ),
+    "the earliest of independent failures": (
+        failure(0, 103.0, code=139),
+        failure(1, 101.0, code=139),
+        failure(2, 102.0, code=9),
+    ),
+    # A kubelet reports whole seconds, a supervisor parts of them.
+    "of one second what ended by itself, not what was terminated": (
+        failure(0, 101.0, code=143),
+        failure(1, 101.4, code=3),
+    ),
+    "the earliest where all lost a peer": (
+        failure(0, 102.0, tail=LOST),
+        failure(1, 101.0, tail=LOST),
+    ),
+}
 
 
-def test_first_cause_is_the_earliest_of_independent_failures() -> None:
-    log = log_with(
-        failure(0, 103.0, code=139), failure(1, 101.0, code=139), failure(2, 102.0, code=9)
-    )
-    assert first_causes(log.failures)[0].index == 1
-
-
-def test_of_one_second_what_ended_by_itself_comes_before_what_was_terminated() -> None:
-    """A kubelet reports whole seconds, a supervisor parts of them."""
-    log = log_with(failure(0, 101.0, code=143), failure(1, 101.4, code=3))
-    assert first_causes(log.failures)[0].index == 1
-
-
-def test_where_all_lost_a_peer_the_earliest_is_the_first() -> None:
-    log = log_with(failure(3, 102.0, tail=LOST), failure(4, 101.0, tail=LOST))
-    assert first_causes(log.failures)[0].index == 4
+@pytest.mark.parametrize("case", FIRST)
+def test_first_cause(case: str) -> None:
+    assert first_causes(log_with(*FIRST[case]).failures)[0].index == 1
 
 
 def test_hundreds_at_once_stay_small_and_the_first_is_among_them() -> None:
@@ -109,16 +112,9 @@ def ended_pod(code: int, message: str = "", **metadata: object) -> dict[str, obj
 
 def test_a_pod_says_who_it_was_where_and_how_it_ended() -> None:
     [failure] = failures_of(ended_pod(139, "step 3"))
-    facts = (
-        failure.role,
-        failure.index,
-        failure.pod,
-        failure.node,
-        failure.code,
-        failure.reason,
-        failure.tail,
-    )
-    assert facts == ("worker", 3, "bert-worker-3", "gpu-07", 139, "Error", "step 3")
+    assert (failure.role, failure.index, failure.pod) == ("worker", 3, "bert-worker-3")
+    assert (failure.node, failure.code, failure.reason) == ("gpu-07", 139, "Error")
+    assert failure.tail == "step 3"
     assert failure.cause.name == "Segfault"
     assert [*failures_of(ended_pod(0))] == []
 

@@ -1,11 +1,12 @@
 """The timeline of a run: what is kept of its time, and what nobody can make of it."""
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
 from etcompile.causes.goodput import (
     Attempt,
-    Timeline,
     advanced,
     goodput,
     read_timeline,
@@ -16,18 +17,14 @@ from etcompile.model.run_record import RunRecord
 RECORD = RunRecord("run", "Running", started=1000.0)
 
 
-def known(record: RunRecord, *times: tuple[float, float], now: float = 2000.0) -> Timeline:
-    times_known = advanced(None, record, times, now)
-    assert times_known is not None
-    return times_known
+def known(record: RunRecord, *times: tuple[float, float], now: float = 2000.0) -> Any:
+    return advanced(None, record, times, now)
 
 
 def test_seconds_in_training_are_counted_once_however_often_they_are_seen() -> None:
     timeline = known(RECORD, (1010.0, 1050.0), now=1050.0)
     for now in (1060.0, 1060.0, 1100.0):
-        again = advanced(timeline, RECORD, [(1010.0, now)], now)
-        assert again is not None
-        timeline = again
+        timeline = advanced(timeline, RECORD, [(1010.0, now)], now)
     assert timeline.times == ((1010.0, 1100.0),)
     assert (goodput(timeline, 1100.0).training, goodput(timeline, 1100.0).elapsed) == (90.0, 100.0)
     assert goodput(timeline, 1100.0).ratio == pytest.approx(0.9)
@@ -37,12 +34,10 @@ def test_the_time_in_which_a_run_hung_was_not_in_training() -> None:
     timeline = known(RECORD, (1010.0, 1500.0), now=1500.0)
     again = structs.replace(RECORD, restarts=1, restarted_at=1700.0, epoch=1, epoch_reason="hangs")
     advanced_timeline = advanced(timeline, again, [(1010.0, 1700.0)], 1700.0, (1100.0, 1700.0))
-    assert advanced_timeline is not None
     assert advanced_timeline.times == ((1010.0, 1100.0),)
     # Kubelets tell the same spans for a while, and another watcher reads what this one wrote.
     read = read_timeline({"timeline": timeline_text(advanced_timeline)})
     later = advanced(read, again, [(1010.0, 1702.0), (1710.0, 1800.0)], 1800.0)
-    assert later is not None
     assert later.times == ((1010.0, 1100.0), (1700.0, 1702.0), (1710.0, 1800.0))
 
 
@@ -58,7 +53,6 @@ def test_each_restart_is_an_attempt_with_what_ended_the_one_before() -> None:
     then = advanced(restarted, in_place, [(1150.0, 1290.0)], 1300.0)
     over = structs.replace(in_place, phase="Failed", finished=1400.0, message="too often")
     ended = advanced(then, over, [(1310.0, 1390.0)], 1401.0)
-    assert ended is not None
     assert ended.attempts == (
         Attempt(0, 1000.0, 1110.0, "worker 3: exit code 1"),
         Attempt(1, 1110.0, 1300.0, "rank 4 died"),
@@ -78,13 +72,10 @@ def test_suspended_run_pauses_and_starts_a_new_timeline_on_resume() -> None:
     timeline = known(RECORD, (1000.0, 1500.0))
     suspended = RunRecord("run", "Suspended")
     for now in (1600.0, 5000.0):
-        stopped = advanced(timeline, suspended, (), now)
-        assert stopped is not None
-        timeline = stopped
+        timeline = advanced(timeline, suspended, (), now)
     assert timeline.attempts[-1].ended == 1600.0
     assert goodput(timeline, 9000.0).ratio == pytest.approx(500 / 600)
     resumed = advanced(timeline, RunRecord("run", "Running", started=8000.0), (), 8001.0)
-    assert resumed is not None
     assert (resumed.began, len(resumed.attempts), resumed.times) == (8000.0, 1, ())
 
 
@@ -95,9 +86,7 @@ def test_it_is_bounded_and_forgets_no_second() -> None:
             RECORD, restarts=number, restarted_at=now, epoch=number, epoch_reason="x" * 500
         )
         now += 100.0
-        advanced_timeline = advanced(timeline, record, [(now - 60.0, now)], now)
-        assert advanced_timeline is not None
-        timeline = advanced_timeline
+        timeline = advanced(timeline, record, [(now - 60.0, now)], now)
     text = timeline_text(timeline)
     assert len(text) < 12 * 1024
     assert goodput(timeline, now).training == pytest.approx(300 * 60.0)
@@ -105,17 +94,11 @@ def test_it_is_bounded_and_forgets_no_second() -> None:
     assert read_timeline({"timeline": text}) == timeline
     # What is seen late of a time of which only the sum is left does not count again.
     late = advanced(timeline, record, [(1040.0, 1100.0)], now)
-    assert late is not None
     assert goodput(late, now).training == pytest.approx(300 * 60.0)
 
 
 def _written(facts: str) -> str:
     return '{"version": 1, "timeline": {"run": "r", ' + facts + "}}"
-
-
-def test_what_a_watcher_writes_is_read() -> None:
-    text = _written('"began": 1, "attempts": [{"number": 0, "began": 1}], "times": [[2, 5]]')
-    assert read_timeline({"timeline": text}) is not None
 
 
 @pytest.mark.parametrize(

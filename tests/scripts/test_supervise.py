@@ -6,6 +6,7 @@ decides alone; test_gang_in_place.py has gangs.
 
 import ast
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -641,13 +642,16 @@ def test_notice_signals_only_processes_that_handle_the_signal(container):
 
 
 @only_init
-def test_a_pod_that_is_to_stop_has_a_checkpoint_first(container):
+@pytest.mark.parametrize("first", ["signal", "notice"])
+def test_a_pod_that_is_to_stop_has_one_checkpoint_first(container, first):
     writes = "trap 'echo saved >> out' USR1; trap 'echo told >> out; exit 7' TERM; "
     container.begin(writes + STAYS, options=("--checkpoint-signal", "USR1", "--warn", "1"))
     container.says("up 0")
-    container.signal(signal.SIGTERM)
-    container.says("up 0", "saved")
-    container.notice("n1 USR1 0 this very disruption")
+    stop = functools.partial(container.signal, signal.SIGTERM)
+    warn = functools.partial(container.notice, "n1 USR1 0 a node is drained")
+    for step in (stop, warn) if first == "signal" else (warn, stop):
+        step()
+        container.says("up 0", "saved")
     assert container.ends() == 7
     assert container.said == ["up 0", "saved", "told"]
 
@@ -659,18 +663,6 @@ def test_a_pod_that_is_to_stop_does_not_wait_for_one_that_writes_no_checkpoint(c
     container.signal(signal.SIGTERM)
     assert container.ends() == 7
     assert container.said == ["up 0", "told 0"]
-
-
-@only_init
-def test_pod_warned_by_a_notice_gets_no_second_warning_when_it_stops(container):
-    writes = "trap 'echo saved >> out' USR1; trap 'echo told >> out; exit 7' TERM; "
-    container.begin(writes + STAYS, options=("--checkpoint-signal", "USR1", "--warn", "1"))
-    container.says("up 0")
-    container.notice("n1 USR1 0 a node is drained")
-    container.says("up 0", "saved")
-    container.signal(signal.SIGTERM)
-    assert container.ends() == 7
-    assert container.said == ["up 0", "saved", "told"]
 
 
 @pytest.mark.parametrize("text", ["n1 KILL 0 x", "n1 9 0 x", "n1", "n1 -1 0 x", "n1 TERM;ls 0 x"])
