@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import etcompile
@@ -16,8 +17,8 @@ AT = datetime(2026, 11, 23, 10, 0, tzinfo=UTC).timestamp()
 LOST = "ConnectionResetError: Connection reset by peer"
 
 
-def objects(*documents: dict[str, Any]) -> list[dict[str, Any]]:
-    compilation = etcompile.compile([*documents], etcompile.Options(namespace="ml"))
+def objects(*inputs: dict[str, Any] | Path) -> list[dict[str, Any]]:
+    compilation = etcompile.compile([*inputs], etcompile.Options(default_namespace="ml"))
     assert compilation.ok, compilation.diagnostics
     return [dict(value) for value in compilation.objects]
 

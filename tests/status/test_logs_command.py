@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from etcompile.cli.logs import rank_of
 from etcompile.k8s.pods import current_init, running_init
 from etcompile.kubeapi import connect
-from etcompile.status.explanations import explanations
+from etcompile.status.explanations import Explanation, explanations
 from etcompile.status.reader import Seen, with_logs
 from specs import kubeflow_job
 from status.explained import objects, unschedulable
@@ -73,19 +74,31 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
     server.server_close()
 
 
-def test_log_of_a_running_init_container_says_what_a_pod_waits_for(kubeconfig: Path) -> None:
+def job_and_worker() -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The objects of a job, and the Pod of its worker."""
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
-    pod = values[-1]
-    assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "mnist-worker-0")
+    assert (values[-1]["kind"], values[-1]["metadata"]["name"]) == ("Pod", "mnist-worker-0")
+    return values, values[-1]
+
+
+def explained_with_logs(
+    kubeconfig: Path, values: list[dict[str, Any]], *pods: dict[str, Any]
+) -> Explanation:
+    """The explanation of a job, with the logs of these Pods."""
+    [why] = explanations(values)
+    there = {("Pod", "ml", pod["metadata"]["name"]): pod for pod in pods}
+    with connect(kubeconfig=str(kubeconfig)) as cluster:
+        return with_logs(cluster, Seen("mnist", "ml", objects=there), why)
+
+
+def test_log_of_a_running_init_container_says_what_a_pod_waits_for(kubeconfig: Path) -> None:
+    values, pod = job_and_worker()
     name = "wait-for-workers"
     init = {"name": name, "state": {"running": {}}}
     pod["status"] = {"phase": "Pending", "initContainerStatuses": [init]}
     assert running_init(pod) == name
     assert running_init({**pod, "status": {**pod["status"], "phase": "Running"}}) == ""
-    [why] = explanations(values)
-    with connect(kubeconfig=str(kubeconfig)) as cluster:
-        view = Seen("mnist", "ml", objects={("Pod", "ml", "mnist-worker-0"): pod})
-        held = {replica.name: replica for replica in with_logs(cluster, view, why).held}
+    held = {one.name: one for one in explained_with_logs(kubeconfig, values, pod).held}
     last = LOG.decode().splitlines()[-1]
     assert held["mnist-worker-0"].message.endswith(f"container {name}: {last}")
     assert last not in held["mnist-master-0"].message
@@ -94,9 +107,7 @@ def test_log_of_a_running_init_container_says_what_a_pod_waits_for(kubeconfig: P
 def test_log_of_the_first_failure_is_read_if_the_status_of_its_pod_is_too_short(
     kubeconfig: Path,
 ) -> None:
-    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
-    pod = values[-1]
-    assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "mnist-worker-0")
+    values, pod = job_and_worker()
     pod["metadata"]["uid"] = "u-1"
     how = {"exitCode": 1, "reason": "Error", "message": "the end", "finishedAt": FINISHED}
     main = {"name": "pytorch", "state": {"terminated": how}}
@@ -104,9 +115,7 @@ def test_log_of_the_first_failure_is_read_if_the_status_of_its_pod_is_too_short(
     [why] = explanations(values)
     assert why.last is not None
     assert why.last.first.tail == "the end"
-    with connect(kubeconfig=str(kubeconfig)) as cluster:
-        view = Seen("mnist", "ml", objects={("Pod", "ml", "mnist-worker-0"): pod})
-        failure = with_logs(cluster, view, why).last
+    failure = explained_with_logs(kubeconfig, values, pod).last
     assert failure is not None
     assert failure.first.tail.startswith("epoch 1\n\npassword=")
     assert failure.first.tail.endswith("the end without a line break")
@@ -117,15 +126,11 @@ def test_log_of_the_first_failure_is_read_if_the_status_of_its_pod_is_too_short(
 def test_unbound_claims_of_a_pod_without_volumes_or_that_is_gone_are_none(
     kubeconfig: Path, *, exists: bool
 ) -> None:
-    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
-    pod = values[-1]
+    values, pod = job_and_worker()
     words = "pod has unbound immediate PersistentVolumeClaims"
     pod["status"] = unschedulable(words)
     pod["spec"] = {name: value for name, value in pod["spec"].items() if name != "volumes"}
-    [why] = explanations(values)
-    there = {("Pod", "ml", "mnist-worker-0"): pod} if exists else {}
-    with connect(kubeconfig=str(kubeconfig)) as cluster:
-        held = with_logs(cluster, Seen("mnist", "ml", objects=there), why).held
+    held = explained_with_logs(kubeconfig, values, *([pod] if exists else [])).held
     [message] = [replica.message for replica in held if replica.name == "mnist-worker-0"]
     assert message.endswith(words)
 

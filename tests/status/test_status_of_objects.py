@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import etcompile
 from etcompile.model.protocol import is_config
 from etcompile.model.run_record import VERSION, RunRecord, record_data
 from etcompile.status import JobStatus, statuses
@@ -16,19 +15,10 @@ from etcompile.status.explanation_text import explanation_text
 from etcompile.status.explanations import explanations
 from etcompile.status.job_status import watchers
 from etcompile.status.text import age, changes, job_text, jobs_text, reason_lines, together
-from specs import compiled, elastic_job, kubeflow_job, mpi_job, training_job
-from status.explained import warning
+from specs import elastic_job, kubeflow_job, mpi_job, training_job
+from status.explained import objects, warning
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-def objects(*inputs: Any) -> list[dict[str, Any]]:
-    compilation = etcompile.compile(list(inputs), etcompile.Options())
-    assert compilation.ok, compilation.diagnostics
-    values = [dict(value) for value in compilation.objects]
-    for value in values:
-        value["metadata"] = {"namespace": "ml", **value["metadata"]}
-    return values
 
 
 def status(values: list[dict[str, Any]], phases: dict[str, str]) -> JobStatus:
@@ -297,9 +287,7 @@ def test_an_ended_run_needs_no_watcher():
 
 
 def test_watch_groups_pods_with_the_same_change_and_events_in_one_line() -> None:
-    values = [
-        *compiled(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 64}), namespace="ml").objects
-    ]
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 64}))
     workers = [v for v in values if v["kind"] == "Pod" and "worker" in v["metadata"]["name"]]
 
     def seen(phase: str, reporting: int) -> list[JobStatus]:
@@ -321,9 +309,7 @@ def test_watch_groups_pods_with_the_same_change_and_events_in_one_line() -> None
 
 
 def test_watch_shares_a_line_among_64_pods_that_fail_and_recover_together() -> None:
-    values = [
-        *compiled(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 63}), namespace="ml").objects
-    ]
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 63}))
     pods = {v["metadata"]["name"]: dict(v) for v in values if v["kind"] == "Pod"}
     others, events, printed = [v for v in values if v["kind"] != "Pod"], [], []
     before: list[JobStatus] = []
