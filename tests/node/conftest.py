@@ -34,6 +34,16 @@ def image() -> Callable[[str], str]:
 
 
 @pytest.fixture
+def torch(image: Callable[[str], str]) -> str:
+    return image("TORCH")
+
+
+@pytest.fixture
+def mpi(image: Callable[[str], str]) -> str:
+    return image("MPI")
+
+
+@pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     if not KUBECONFIG:
         pytest.skip("ETCOMPILE_E2E_KUBECONFIG names no cluster")

@@ -6,7 +6,6 @@ kubelet the tests must be told its process: `ETCOMPILE_E2E_KUBELET_PID`.
 
 import os
 import signal
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,27 +44,27 @@ def running(cluster: Cluster) -> bool:
 
 
 def test_the_shipped_checks_pass_where_all_is_well(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher
+    cluster: Cluster, torch: str, watched: Watcher
 ) -> None:
-    cluster.apply(job(image("TORCH"), preflight=CHECKS))
+    cluster.apply(job(torch, preflight=CHECKS))
     eventually(lambda: running(cluster), 90, lambda: str(why(cluster)))
     assert why(cluster)["preflightWarnings"] == []
 
 
 def test_check_that_warns_lets_the_pod_run_and_is_reported(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher
+    cluster: Cluster, torch: str, watched: Watcher
 ) -> None:
-    cluster.apply(job(image("TORCH"), preflight='[ "$RANK" = 0 ] || exit 10'))
+    cluster.apply(job(torch, preflight='[ "$RANK" = 0 ] || exit 10'))
     eventually(lambda: running(cluster), 90, lambda: str(why(cluster)))
     assert why(cluster)["preflightWarnings"] == ["train-worker-0"]
 
 
 @pytest.mark.parametrize("restart", ["OnFailure", "Never"])
 def test_a_check_that_sends_a_pod_away_has_it_avoid_the_node(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher, restart: str
+    cluster: Cluster, torch: str, watched: Watcher, restart: str
 ) -> None:
     check = 'echo "two of eight links are down"; [ "$RANK" = 0 ] || exit 20'
-    cluster.apply(job(image("TORCH"), restart, preflight=check))
+    cluster.apply(job(torch, restart, preflight=check))
 
     def is_reported() -> bool:
         held = [one for one in why(cluster)["waiting"] if one["reason"] == "Unschedulable"]
@@ -79,10 +78,8 @@ def test_a_check_that_sends_a_pod_away_has_it_avoid_the_node(
     assert report["phase"] in ("Pending", "Running")
 
 
-def test_a_check_that_fails_fails_the_pod(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher
-) -> None:
-    cluster.apply(job(image("TORCH"), "Never", preflight="check shm 1024Gi"))
+def test_a_check_that_fails_fails_the_pod(cluster: Cluster, torch: str, watched: Watcher) -> None:
+    cluster.apply(job(torch, "Never", preflight="check shm 1024Gi"))
     eventually(lambda: why(cluster)["phase"] == "Failed", 90, lambda: str(why(cluster)))
     first = why(cluster)["first"]
     assert first["cause"] == "Preflight"
@@ -90,12 +87,12 @@ def test_a_check_that_fails_fails_the_pod(
 
 
 def test_the_pods_of_a_kubelet_that_does_not_answer_are_released(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher
+    cluster: Cluster, torch: str, watched: Watcher
 ) -> None:
     kubelet = int(os.environ.get("ETCOMPILE_E2E_KUBELET_PID") or 0)
     if not kubelet:
         pytest.skip("ETCOMPILE_E2E_KUBELET_PID names no process")
-    cluster.apply(job(image("TORCH"), lost_node_after="30"))
+    cluster.apply(job(torch, lost_node_after="30"))
     eventually(lambda: running(cluster), 90, lambda: str(why(cluster)))
     before = cluster.uids()
     os.kill(kubelet, signal.SIGSTOP)

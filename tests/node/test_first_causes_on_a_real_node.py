@@ -1,7 +1,7 @@
 """`etcompile why` names what a run died of, or what keeps it, as a real kubelet brings it about."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -46,10 +46,10 @@ def why(cluster: Cluster, name: str = "train") -> dict[str, Any]:
 
 @pytest.mark.parametrize("scenario", DIES)
 def test_what_a_run_died_of_is_named_when_its_pods_are_gone(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher, scenario: str
+    cluster: Cluster, torch: str, watched: Watcher, scenario: str
 ) -> None:
     command, expected = DIES[scenario]
-    cluster.apply(job(image("TORCH"), command, {}))
+    cluster.apply(job(torch, command, {}))
     eventually(lambda: why(cluster)["phase"] == "Failed", 90, lambda: str(why(cluster)))
     eventually(lambda: not cluster.phases(), 60, lambda: str(cluster.phases()))
     first = why(cluster)["first"]
@@ -57,12 +57,10 @@ def test_what_a_run_died_of_is_named_when_its_pods_are_gone(
     assert first["node"]
 
 
-def test_an_eviction_is_named(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher
-) -> None:
-    cluster.apply(job(image("TORCH"), ["sleep", "600"], {}))
+def test_an_eviction_is_named(cluster: Cluster, torch: str, watched: Watcher) -> None:
+    cluster.apply(job(torch, ["sleep", "600"], {}))
     cluster.until(lambda phases: set(phases.values()) == {"Running"} and len(phases) == 3)
-    Gang(cluster, image("TORCH"), {}).evict("train-worker-1")
+    Gang(cluster, torch, {}).evict("train-worker-1")
     eventually(lambda: why(cluster)["first"], 60, lambda: str(why(cluster)))
     first = why(cluster)["first"]
     assert (first["pod"], first["cause"]) == ("train-worker-1", "Evicted")
@@ -83,15 +81,15 @@ def priority(cluster: Cluster) -> Iterator[str]:
 
 
 def test_pod_preempted_for_another_is_named(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher, priority: str
+    cluster: Cluster, torch: str, watched: Watcher, priority: str
 ) -> None:
     """Needs a cluster with nothing else on its nodes."""
     nodes = cluster.get("nodes")["items"]
     [cpus] = {node["status"]["allocatable"]["cpu"] for node in nodes[:1]}
     half = {"resources": {"requests": {"cpu": f"{int(cpus) * 400}m"}}}
-    cluster.apply(job(image("TORCH"), ["sleep", "600"], half))
+    cluster.apply(job(torch, ["sleep", "600"], half))
     cluster.until(lambda phases: set(phases.values()) == {"Running"} and len(phases) == 3)
-    urgent = {"name": "urgent", "image": image("TORCH"), "command": ["sleep", "60"], **half}
+    urgent = {"name": "urgent", "image": torch, "command": ["sleep", "60"], **half}
     spec = {"priorityClassName": priority, "containers": [urgent]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent"}, "spec": spec}
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))

@@ -179,9 +179,8 @@ def installed(cluster: Cluster, image: Callable[[str], str]) -> Iterator[Install
 
 
 def test_the_watcher_replaces_a_worker_that_is_killed(
-    cluster: Cluster, installed: Installed, image: Callable[[str], str], tmp_path: Path
+    cluster: Cluster, installed: Installed, mpi: str, tmp_path: Path
 ) -> None:
-    image("MPI")
     leader = installed.leader()
     job = Job(cluster, tmp_path)
     job.apply()

@@ -146,9 +146,9 @@ class Storm:
 
 @pytest.mark.parametrize("what", ["stop", "loop"])
 def test_a_run_of_which_a_rank_hangs_restarts_in_place(
-    cluster: Cluster, image: Callable[[str], str], watch: Callable[..., Watcher], what: str
+    cluster: Cluster, torch: str, watch: Callable[..., Watcher], what: str
 ) -> None:
-    gang = Gang(cluster, image("TORCH"), SILENT, MEETS="sockets", PAUSE="0.5")
+    gang = Gang(cluster, torch, SILENT, MEETS="sockets", PAUSE="0.5")
     gang.apply()
     watcher = watch()
     gang.until_step_of(0.0, LONGEST)
@@ -174,9 +174,9 @@ def test_a_run_of_which_a_rank_hangs_restarts_in_place(
 
 
 def test_healthy_steps_never_count_as_a_hang(
-    cluster: Cluster, image: Callable[[str], str], watch: Callable[..., Watcher]
+    cluster: Cluster, torch: str, watch: Callable[..., Watcher]
 ) -> None:
-    gang = Gang(cluster, image("TORCH"), SILENT, MEETS="sockets", PAUSE="1")
+    gang = Gang(cluster, torch, SILENT, MEETS="sockets", PAUSE="1")
     gang.apply()
     watcher = watch()
     gang.until_step_of(0.0, LONGEST)
@@ -194,13 +194,9 @@ def test_healthy_steps_never_count_as_a_hang(
 
 @pytest.mark.parametrize("meets", ["gloo", "sockets"])
 def test_a_gang_whose_ranks_are_killed_ends_with_the_right_sum(
-    cluster: Cluster,
-    image: Callable[[str], str],
-    watch: Callable[..., Watcher],
-    seen: Path,
-    meets: str,
+    cluster: Cluster, torch: str, watch: Callable[..., Watcher], seen: Path, meets: str
 ) -> None:
-    gang = Gang(cluster, image("TORCH"), IN_PLACE, MEETS=meets)
+    gang = Gang(cluster, torch, IN_PLACE, MEETS=meets)
     with forgetful(2.0):
         gang.apply()
     # Kills that follow each other would be a row of failures, after which a run fails.
@@ -251,9 +247,9 @@ def test_a_gang_whose_ranks_are_killed_ends_with_the_right_sum(
 
 
 def test_all_ranks_of_a_gang_are_notified_before_one_drains(
-    cluster: Cluster, image: Callable[[str], str], watch: Callable[..., Watcher], tmp_path: Path
+    cluster: Cluster, torch: str, watch: Callable[..., Watcher], tmp_path: Path
 ) -> None:
-    gang = Gang(cluster, image("TORCH"), IN_PLACE, grace=30, MEETS="sockets", STAYS="25")
+    gang = Gang(cluster, torch, IN_PLACE, grace=30, MEETS="sockets", STAYS="25")
     gang.apply()
     watcher = watch()
     gang.until_step_of(0.0, LONGEST)
@@ -307,6 +303,9 @@ printf 'StrictHostKeyChecking no\\nUserKnownHostsFile /dev/null\\n' >> /etc/ssh/
 """
 
 
+Job = Callable[[str], dict[str, Any]]
+
+
 def mpi_job(image: str) -> dict[str, Any]:
     """An MPIJob whose launcher needs no host list but the one that it finds in its environment."""
     roles = {
@@ -337,14 +336,10 @@ def elastic_job(image: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("job", [mpi_job, elastic_job], ids=["mpijob-v2", "trainingjob"])
 def test_launcher_command_restarts_with_the_same_workers(
-    cluster: Cluster,
-    image: Callable[[str], str],
-    watch: Callable[..., Watcher],
-    tmp_path: Path,
-    job: Callable[[str], dict[str, Any]],
+    cluster: Cluster, mpi: str, watch: Callable[..., Watcher], tmp_path: Path, job: Job
 ) -> None:
     cluster.create_key("train", tmp_path)
-    cluster.apply(job(image("MPI")))
+    cluster.apply(job(mpi))
     watcher = watch()
 
     def pods() -> dict[str, tuple[str, int]]:

@@ -53,10 +53,7 @@ def logs(cluster: Any, *pods: str) -> list[str]:
 # PyTorchJob -------------------------------------------------------------------------------------
 
 
-def test_a_master_and_workers_meet_by_plain_variables(
-    cluster: Any, image: Callable[[str], str]
-) -> None:
-    torch = image("TORCH")
+def test_a_master_and_workers_meet_by_plain_variables(cluster: Any, torch: str) -> None:
     train = ["python3", "-c", ALL_REDUCE]
     roles = {
         "Master": replicas(torch, "pytorch", 1, command=train),
@@ -71,9 +68,9 @@ def test_a_master_and_workers_meet_by_plain_variables(
 
 
 @pytest.mark.parametrize("elastic", [False, True], ids=["workers-only", "elastic-c10d"])
-def test_two_torchrun_meet(cluster: Any, image: Callable[[str], str], elastic: bool) -> None:
+def test_two_torchrun_meet(cluster: Any, torch: str, elastic: bool) -> None:
     train = ["sh", "-c", f"cat > /tmp/t.py <<'E'\n{ALL_REDUCE}\nE\nexec torchrun /tmp/t.py"]
-    roles = {"Worker": replicas(image("TORCH"), "pytorch", 2, command=train)}
+    roles = {"Worker": replicas(torch, "pytorch", 2, command=train)}
     policy = {"elasticPolicy": {"minReplicas": 2, "maxReplicas": 3}} if elastic else {}
     spec = job("PyTorchJob", "pytorchReplicaSpecs", roles, nprocPerNode="2", **policy)
     cluster.apply(spec)
@@ -106,8 +103,7 @@ def check_mpi(cluster: Any, launcher: str, hosts: list[str], workers: list[str])
     assert {phases[worker] for worker in workers} == {"Succeeded"}
 
 
-def test_ranks_are_started_by_exec(cluster: Any, image: Callable[[str], str]) -> None:
-    mpi = image("MPI")
+def test_ranks_are_started_by_exec(cluster: Any, mpi: str, image: Callable[[str], str]) -> None:
     roles = {
         "Launcher": replicas(mpi, "mpi", 1, command=["sh", "-c", MPIRUN], env=ROOT),
         "Worker": replicas(mpi, "mpi", 2),
@@ -119,9 +115,8 @@ def test_ranks_are_started_by_exec(cluster: Any, image: Callable[[str], str]) ->
 
 @pytest.mark.parametrize("with_command", [False, True], ids=["our-sshd", "their-sshd"])
 def test_ranks_are_started_by_ssh(
-    cluster: Any, image: Callable[[str], str], tmp_path: Path, with_command: bool
+    cluster: Any, mpi: str, tmp_path: Path, with_command: bool
 ) -> None:
-    mpi = image("MPI")
     sshd = "mkdir -p /run/sshd && ssh-keygen -A && exec /usr/sbin/sshd -De -o StrictModes=no"
     server = {"command": ["sh", "-c", sshd]} if with_command else {}
     trust = "printf 'StrictHostKeyChecking no\\nUserKnownHostsFile /dev/null\\n' >> "
@@ -145,9 +140,8 @@ TRUST = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
 
 @pytest.mark.parametrize("user", [1000, 12345], ids=["in-passwd", "not-in-passwd"])
 def test_ranks_are_started_by_ssh_without_root(
-    cluster: Any, image: Callable[[str], str], tmp_path: Path, user: int
+    cluster: Any, mpi: str, tmp_path: Path, user: int
 ) -> None:
-    mpi = image("MPI")
     run = f"sh /etc/mpi/discover_hosts.sh && mpirun -mca plm_rsh_args '{TRUST}' -np 2 hostname"
     roles = {
         "Launcher": replicas(mpi, "mpi", 1, command=["sh", "-c", run]),

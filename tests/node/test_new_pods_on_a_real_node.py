@@ -8,7 +8,6 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,10 +31,10 @@ def restarts(cluster: Cluster) -> int:
 
 
 def test_gang_of_new_pods_restarts_once_for_each_kill(
-    cluster: Cluster, image: Callable[[str], str], tmp_path: Path
+    cluster: Cluster, torch: str, tmp_path: Path
 ) -> None:
     together = {"etcompile.dev/restart-together": "true"}
-    gang = Gang(cluster, image("TORCH"), together, MEETS="sockets")
+    gang = Gang(cluster, torch, together, MEETS="sockets")
     spec = gang.document["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]  # of all
     [container] = spec["containers"]
     pod = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}

@@ -1,7 +1,6 @@
 """TrainingJobs that really run: Pods as processes, with DNS, ssh, exec and RBAC for real."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,13 @@ import pytest
 from failures.cases import ROOT
 from specs import container, launcher, scale_out, training_job, worker
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.usefixtures("mpi")]
 
 IMAGE = os.environ.get("ETCOMPILE_E2E_MPI_IMAGE", "")
 KUBECTL_IMAGE = os.environ.get("ETCOMPILE_E2E_KUBECTL_IMAGE", "")
 
 MPIRUN = "/etc/edl/discover_hosts.sh && mpirun -np 3 --hostfile /job/hostfile hostname"
 WHO_AND_WHERE = "sh -c 'echo $(hostname) of $(hostname -i)'"
-
-
-@pytest.fixture(autouse=True)
-def mpi_image(image: Callable[[str], str]) -> None:
-    image("MPI")
 
 
 def job(**spec: Any) -> dict[str, Any]:

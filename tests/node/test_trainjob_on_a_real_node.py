@@ -1,7 +1,7 @@
 """TrainJobs of each policy that really compute, to the end, under the watcher."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -68,10 +68,10 @@ def until_over(cluster: Cluster, watcher: Watcher, seconds: float = 240) -> None
 
 
 def test_torchrun_on_two_nodes_of_the_runtime_that_trainer_ships(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher
+    cluster: Cluster, torch: str, watched: Watcher
 ) -> None:
     train = f"cat > /tmp/t.py <<'E'\n{ALL_REDUCE}\nE\nexec torchrun /tmp/t.py"
-    trainer = {"image": image("TORCH"), "numNodes": 2, "numProcPerNode": 2}
+    trainer = {"image": torch, "numNodes": 2, "numProcPerNode": 2}
     trainer["command"] = ["sh", "-c", train]
     cluster.apply(trainjob("torch-distributed", "ClusterTrainingRuntime", trainer=trainer))
     until_over(cluster, watched)
@@ -81,13 +81,11 @@ def test_torchrun_on_two_nodes_of_the_runtime_that_trainer_ships(
 
 
 def test_plain_nodes_know_their_index_and_find_each_other(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher
+    cluster: Cluster, torch: str, watched: Watcher
 ) -> None:
     meets = "until getent hosts train-node-0-$((1 - JOB_COMPLETION_INDEX)).train; do sleep 1; done"
     script = f"echo index $JOB_COMPLETION_INDEX host $(hostname); {meets}"
-    cluster.apply(
-        runtime({"numNodes": 2}, job("node", "trainer", image("TORCH"), script)), trainjob("own")
-    )
+    cluster.apply(runtime({"numNodes": 2}, job("node", "trainer", torch, script)), trainjob("own"))
     until_over(cluster, watched)
     for index in range(2):
         line, peer = logs(cluster, f"train-node-0-{index}")[:2]
@@ -96,9 +94,8 @@ def test_plain_nodes_know_their_index_and_find_each_other(
 
 
 def test_mpirun_starts_ranks_on_the_nodes_and_on_the_launcher(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher
+    cluster: Cluster, mpi: str, watched: Watcher
 ) -> None:
-    mpi = image("MPI")
     probe = {"tcpSocket": {"port": 22}, "periodSeconds": 1}
     policy = {"runLauncherAsNode": True, "sshAuthMountPath": "/root/.ssh", "numProcPerNode": 2}
     launcher = job(
@@ -145,9 +142,8 @@ def volume(cluster: Cluster) -> Iterator[None]:
 
 
 def test_nodes_read_what_the_initializer_has_written(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher, volume: None
+    cluster: Cluster, torch: str, watched: Watcher, volume: None
 ) -> None:
-    torch = image("TORCH")
     mounts = [{"name": "initializer", "mountPath": "/workspace"}]
     claim = {
         "metadata": {"name": "initializer"},
@@ -197,10 +193,10 @@ dist.destroy_process_group()
 
 
 def test_a_node_joins_an_elastic_run_and_the_others_stay(
-    cluster: Cluster, image: Callable[[str], str], watched: Watcher
+    cluster: Cluster, torch: str, watched: Watcher
 ) -> None:
     train = f"cat > /tmp/t.py <<'E'\n{ELASTIC}\nE\nexec torchrun /tmp/t.py"
-    trainer = {"image": image("TORCH"), "numNodes": 2, "numProcPerNode": 1}
+    trainer = {"image": torch, "numNodes": 2, "numProcPerNode": 1}
     trainer["command"] = ["sh", "-c", train]
     two = trainjob("torch-distributed", "ClusterTrainingRuntime", trainer=trainer)
     two["metadata"]["annotations"] = {"etcompile.dev/nnodes": "2:3"}

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -122,8 +121,7 @@ class Job:
 
 
 @pytest.fixture
-def job(cluster: Any, image: Callable[[str], str], tmp_path: Path) -> Job:
-    image("MPI")
+def job(cluster: Any, mpi: str, tmp_path: Path) -> Job:
     return Job(cluster, tmp_path)
 
 
