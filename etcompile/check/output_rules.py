@@ -141,20 +141,15 @@ def _long_texts(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
 
 
 def _samples(objects: Sequence[Object]) -> Iterator[Object]:
-    first: dict[tuple[str, str], Object] = {}
-    last: dict[tuple[str, str], Object] = {}
+    of_roles: dict[tuple[str, str], list[Object]] = {}
     for value in objects:
         role = labels_of(value).get(ROLE_LABEL)
         if role is None:
             yield value
         else:
-            key = (value["kind"], role)
-            first.setdefault(key, value)
-            last[key] = value
-    for key, value in first.items():
-        yield value
-        if last[key] is not value:
-            yield last[key]
+            of_roles.setdefault((value["kind"], role), []).append(value)
+    for values in of_roles.values():
+        yield from values if len(values) == 1 else (values[0], values[-1])
 
 
 def _sizes(

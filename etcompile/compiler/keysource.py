@@ -213,7 +213,7 @@ def _encrypted(
 def _recipient(
     mode: SecretMode, limits: Limits, place: Location | None
 ) -> tuple[Recipient | None, bytes, tuple[Diagnostic, ...]]:
-    """Return the reader of key pairs, the file that was read for it, and why there is none."""
+    """Return the recipient, the content of the file that names it, and why there is none."""
     content = b""
     if mode.kind == "sops" and find_spec("pyrage") is None:
         facts = {"option": "--config secret=sops", "package": "pyrage", "extra": "sops"}

@@ -140,7 +140,7 @@ def _flat(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
 
 
 def _numbered(group: Group, *, split: bool) -> dict[str, str]:
-    """Return the files of a group; by their numbers any tool reads them in the right order."""
+    """Return the files of a group, with numbers by which any tool reads them in order."""
     by_file: dict[str, list[Manifest]] = collections.defaultdict(list)
     for manifest in ordered(group.objects):
         number = wave(manifest)
