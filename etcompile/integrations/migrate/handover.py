@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from etcompile.frontends import Kind
 from etcompile.integrations.migrate.adoption import Fate, Outcome, seamless
+from etcompile.k8s.path import mapping_at, mappings_of
 from etcompile.load import Document
 from etcompile.model import Job
 from etcompile.pages import text
@@ -76,6 +77,27 @@ class Handover(Struct, frozen=True):
     files: tuple[str, ...] = ()
     fates: tuple[Fate, ...] = ()
 
+    @property
+    def state(self) -> State:
+        """Return the state of the job's run according to its custom resource.
+
+        All operators write a condition whose type names the state, and some a phase as well. It is
+        `pending` if it never started, and `running` in doubt: that mistake does the least harm.
+        """
+        status = mapping_at(self.live.data, ("status",))
+        # Not `objects.condition`, which relies on the types of an API server: this may be a file.
+        true = {
+            str(condition.get("type"))
+            for _, condition in mappings_of(status, "conditions")
+            if condition.get("status") == "True"
+        }
+        phase = str(status.get("phase") or "")
+        if phase in _ENDED or (not phase and true & _ENDED):
+            return "ended"
+        if phase == "Suspended" or self.job.run.suspended or (not phase and "Suspended" in true):
+            return "suspended"
+        return "running" if status else "pending"
+
 
 def instructions(handovers: Sequence[Handover], *, overlay: bool) -> str:
     texts = (text("migrate/handover.md", **_values(each, overlay=overlay)) for each in handovers)
@@ -85,7 +107,7 @@ def instructions(handovers: Sequence[Handover], *, overlay: bool) -> str:
 
 def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     job, operator, fates = handover.job, handover.kind.operator, handover.fates
-    now = _state(handover.live, job)
+    now = handover.state
     goes_on = now == "running" and seamless(fates)
     is_replaced = operator is not None and operator.generates_names
     api_group, _, version = (handover.live.api_version or job.api_version).partition("/")
@@ -149,27 +171,3 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "left_over": [f.ref.resource for f in left_over if f.ref.kind not in ("Pod", "Job")],
         "secret": secret,
     }
-
-
-def _state(document: Document, job: Job) -> State:
-    """Return the state of a job's run according to its custom resource.
-
-    All operators write a condition whose type names the state, and some a phase as well. It is
-    `pending` if it never started, and `running` in doubt: that mistake does the least harm.
-    """
-    status = document.data.get("status")
-    status = status if isinstance(status, Mapping) else {}
-    # Not `objects.condition`, which relies on the types of an API server: this may be a file.
-    conditions = status.get("conditions")
-    conditions = conditions if isinstance(conditions, list) else []
-    true = {
-        str(condition.get("type"))
-        for condition in conditions
-        if isinstance(condition, Mapping) and condition.get("status") == "True"
-    }
-    phase = str(status.get("phase") or "")
-    if phase in _ENDED or (not phase and true & _ENDED):
-        return "ended"
-    if phase == "Suspended" or job.run.suspended or (not phase and "Suspended" in true):
-        return "suspended"
-    return "running" if status else "pending"
