@@ -91,6 +91,21 @@ class JobObjects(Struct, frozen=True):
     status: Mapping[str, str]
     events: Sequence[LiveObject]
 
+    @property
+    def reported(self) -> tuple[Phase, str] | None:
+        """Return the phase that the watcher reported for this run, if any, and why."""
+        record, done = self.record or RunRecord(""), self.status.get("done", "").strip()
+        runs = {self.run, *map(run_of, self.pods.values())} - {""}
+        if (record.run or done) and not {record.run, done} & runs:
+            return None  # of an earlier run
+        phase = _REPORTED.get(self.status.get("phase", "").strip().lower())
+        if phase not in ENDED and record.config not in ("", self.config["metadata"].get("uid")):
+            return None  # of a job that was deleted before its run was over
+        if phase is not None:
+            why = ": ".join(filter(None, (record.reason, record.message)))
+            return phase, f"reported by the watcher: {why}" if why else "reported by the watcher"
+        return ("Succeeded", "its run is marked as done") if done else None
+
 
 def is_config(value: LiveObject) -> bool:
     return names_config(value["metadata"]) and STORED_JOB in (value.get("data") or {})
@@ -196,8 +211,7 @@ def status_of_job(
         desired = dict.fromkeys(replica.role for replica in replicas)
         phase, because = "Unknown", f"{metadata['name']} cannot be read: {its.problem}"
         surplus = ()
-    reported = _reported(its, record)
-    if reported:
+    if reported := its.reported:
         from_pods, (phase, words) = phase, reported
         if phase == "Running" and from_pods == "Pending":
             # The watcher waits a while: Pods that are replaced are back in a moment.
@@ -318,21 +332,6 @@ def _job_events(events: Sequence[LiveObject], names: Collection[str]) -> Iterato
 
 
 # The phase --------------------------------------------------------------------------------------
-
-
-def _reported(its: JobObjects, record: RunRecord) -> tuple[Phase, str] | None:
-    """Return the phase that the watcher reported for this run, if any."""
-    runs = {its.run, *map(run_of, its.pods.values())} - {""}
-    done = its.status.get("done", "").strip()
-    if (record.run or done) and not {record.run, done} & runs:
-        return None  # of an earlier run
-    phase = _REPORTED.get(its.status.get("phase", "").strip().lower())
-    if phase not in ENDED and record.config not in ("", its.config["metadata"].get("uid")):
-        return None  # of a job that was deleted before its run was over
-    if phase is not None:
-        why = ": ".join(filter(None, (record.reason, record.message)))
-        return phase, f"reported by the watcher: {why}" if why else "reported by the watcher"
-    return ("Succeeded", "its run is marked as done") if done else None
 
 
 def derived(job: Job, replicas: Sequence[Replica]) -> tuple[Phase, str]:
