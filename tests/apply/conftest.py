@@ -136,20 +136,25 @@ def run(start, diff_before) -> Run:
 
 @pytest.fixture
 def on_terminal(kubeconfig: Path, tmp_path: Path) -> Callable[..., tuple[int, bytes]]:
-    """`on_terminal("apply", "jobs", COLUMNS="200")`: its exit code, and what it showed."""
+    """`on_terminal("delete", "jobs", answer="n", COLUMNS="200")`: its exit code, what it showed.
 
-    def to_its_end(*words: str, **environment: str) -> tuple[int, bytes]:
+    The answer is typed when it is asked for.
+    """
+
+    def to_its_end(*words: str, answer: str = "", **environment: str) -> tuple[int, bytes]:
         variables = {**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "xterm", **environment}
         variables.pop("NO_COLOR", None)
         inside, outside = pty.openpty()
         command, shown = [sys.executable, "-m", "etcompile", *words], b""
-        with subprocess.Popen(
-            command, cwd=tmp_path, env=variables, stdout=outside, stderr=outside
-        ) as process:
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), outside)
+        with subprocess.Popen(command, cwd=tmp_path, env=variables, **streams) as process:
             os.close(outside)
             with contextlib.suppress(OSError):  # the other end is closed
                 while True:
                     shown += os.read(inside, 65536)
+                    if answer and b"[y/N]" in shown:
+                        os.write(inside, f"{answer}\n".encode())
+                        answer = ""
         os.close(inside)
         return process.returncode, shown
 

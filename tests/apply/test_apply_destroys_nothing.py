@@ -1,10 +1,6 @@
 """What was not ours, or holds data, survives every option that does not name it."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 
 import pytest
 
@@ -188,58 +184,28 @@ def test_a_target_that_names_nothing_is_refused(run, write, writes):
     assert writes() == []
 
 
-def at_a_terminal(tmp_path, kubeconfig, answer, *arguments):
-    """What somebody at a terminal sees, and the exit code, when they type an answer."""
-    ours, theirs = pty.openpty()
-    started = subprocess.Popen(
-        [sys.executable, "-m", "etcompile", *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "dumb"},
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    seen = b""
-    answered = False
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        seen += part
-        if not answered and b"[y/N]" in seen:
-            os.write(ours, f"{answer}\n".encode())
-            answered = True
-    started.communicate(timeout=60)
-    os.close(ours)
-    return seen.decode(), started.returncode
-
-
 def test_terminal_prompts_before_anything_is_deleted(
-    applied, writes, kubelet, objects, tmp_path, kubeconfig
+    applied, writes, kubelet, objects, on_terminal
 ):
     applied(replicas=2)
     before = writes()
-    seen, code = at_a_terminal(tmp_path, kubeconfig, "n", "delete", "jobs")
+    code, shown = on_terminal("delete", "jobs", answer="n", TERM="dumb")
     assert code == 130
-    assert "objects will be deleted (context test, server https://" in seen
-    assert "mnist-launcher" in seen
-    assert seen.splitlines()[-1] == "nothing was changed"
-    assert "error" not in seen
+    assert b"objects will be deleted (context test, server https://" in shown
+    assert b"mnist-launcher" in shown
+    assert shown.splitlines()[-1] == b"nothing was changed"
+    assert b"error" not in shown
     assert writes() == before
-    seen, code = at_a_terminal(tmp_path, kubeconfig, "y", "delete", "jobs")
-    assert code == 0, seen
+    code, shown = on_terminal("delete", "jobs", answer="y", TERM="dumb")
+    assert code == 0, shown
     assert objects() == {}
 
 
-def test_yes_answers_beforehand(applied, kubelet, objects, tmp_path, kubeconfig):
+def test_yes_answers_beforehand(applied, kubelet, objects, on_terminal):
     applied(replicas=1)
-    seen, code = at_a_terminal(tmp_path, kubeconfig, "n", "delete", "jobs", "--yes")
-    assert code == 0, seen
-    assert "[y/N]" not in seen
+    code, shown = on_terminal("delete", "jobs", "--yes", answer="n")
+    assert code == 0, shown
+    assert b"[y/N]" not in shown
     assert objects() == {}
 
 
