@@ -123,22 +123,6 @@ def test_the_parent_names_a_kind_as_long_as_there_are_members_of_it(
     assert kinds == "ConfigMap,Pod,Service,ServiceAccount"
 
 
-def test_a_set_of_another_tool_is_refused(run, job, writes, ask, namespace, kubelet):
-    job(replicas=1)
-    theirs = {
-        "metadata": {
-            "name": "etcompile-mnist",
-            "labels": {"applyset.kubernetes.io/id": applyset_id(parent("mnist", namespace))},
-            "annotations": {"applyset.kubernetes.io/tooling": "kubectl/v1.34.4"},
-        }
-    }
-    ask("POST", "configmaps", theirs)
-    done = run("apply", "jobs", code=4)
-    assert "belongs to kubectl/v1.34.4" in done.stderr
-    assert writes() == []
-    run("apply", "jobs", "--adopt", code=0)
-
-
 @pytest.fixture
 def kubectl(kubectl_program, kubeconfig, tmp_path):
     """`kubectl(arguments...)` runs the real one, with ApplySets on."""

@@ -269,6 +269,8 @@ def test_diff_shows_an_inventory_that_apply_would_not_write(applied, run, kubele
     words = "not the label" if whose == "nobody's" else "belongs to kubectl/v1.34.0"
     assert words in seen.stderr
     assert words in refused.stderr
+    if whose == "kubectl's":
+        run("apply", "jobs", "--adopt", code=0)
 
 
 def test_warnings_of_the_api_server_are_shown_once(run, job, kubelet, control_plane, namespace):

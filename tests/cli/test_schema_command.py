@@ -2,12 +2,10 @@
 
 import json
 
-import jsonschema
 import pytest
 from click.testing import CliRunner
 
 import etcompile
-from etcompile import frontends
 from etcompile.cli import kinds, schema
 
 
@@ -89,15 +87,6 @@ def test_a_runtime_has_a_schema(name):
     code, printed = run(schema.command, name)
     assert code == 0
     assert "TrainingRuntime" in str(json.loads(printed)["properties"]["kind"])
-
-
-@pytest.mark.parametrize("one", frontends.kinds(), ids=lambda one: one.schema)
-def test_what_is_printed_needs_no_other_file(one):
-    _, printed = run(schema.command, f"{one.api_version}/{one.name}")
-    shown = json.loads(printed)
-    document = {"apiVersion": one.api_version, "kind": one.name, "metadata": {}}
-    errors = jsonschema.Draft202012Validator(shown).iter_errors(document)
-    assert {error.message for error in errors} >= {"'spec' is a required property"}
 
 
 def test_kinds_lists_both_of_a_name():

@@ -45,18 +45,6 @@ def test_both_at_once_write_the_list_once_between_them() -> None:
     )
 
 
-def test_a_new_launcher_comes_after_its_workers_and_waits_for_none_to_be_ready() -> None:
-    result = between(None, compiled(training_job()))
-    in_order(
-        result,
-        "create ServiceAccount",
-        "create ConfigMap mnist-config",
-        "create Pod mnist-worker-1",
-        "create Pod mnist-launcher",
-    )
-    assert not any(step.action == "wait" for step in result.steps)
-
-
 def test_a_launcher_in_a_gang_of_kubernetes_comes_before_its_workers() -> None:
     settings = Settings(gang="native", run="r7")
     plan = between(None, compiled(training_job(), settings=settings))
