@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import yaml
 from gitops_changes import Changes
 from gitops_nodes import SCHEDULER, Nodes
-from gitops_tools import Status, Tool
+from gitops_tools import ArgoCD, Status, Tool
 
 import etcompile
 import waiting
@@ -41,6 +42,39 @@ def eventually(
 def bert(workers: int = 2, run: str = "") -> list[str]:
     first = f"bert-{run}-" if run else "bert-"
     return [f"{first}launcher", *(f"{first}worker-{number}" for number in range(workers))]
+
+
+class Source:
+    """A folder of jobs in Git, the Application of the same name, and its namespace."""
+
+    def __init__(
+        self, argocd: ArgoCD, cluster: Cluster, kubectl: Callable[..., str], folder: Path
+    ) -> None:
+        self.name = f"etcompile-e2e-{secrets.token_hex(3)}"
+        self.jobs = folder / "jobs"
+        self.jobs.mkdir(parents=True)
+        self.argocd = argocd
+        self.cluster = cluster
+        self.kubectl = kubectl
+        kubectl("create", "namespace", self.name)
+
+    def push(self, document: Object, file: str) -> None:
+        """Commits a job. No node takes its Pods, which are there all the same."""
+        for role in document["spec"]["etReplicaSpecs"].values():
+            role["template"]["spec"] |= _SCHEDULER
+        (self.jobs / file).write_text(yaml.safe_dump(document))
+        self.argocd.push(self.jobs.parent, self.name)
+
+    def application(self) -> Object:
+        return self.argocd.get(self.name)
+
+    def pods(self) -> list[str]:
+        listed = self.cluster.list(self.cluster.resource("v1", "Pod"), self.name).items
+        return sorted(one["metadata"]["name"] for one in listed)
+
+    def close(self) -> None:
+        self.argocd.remove(self.name)
+        self.kubectl("delete", "namespace", self.name, "--wait=false")
 
 
 class Place:

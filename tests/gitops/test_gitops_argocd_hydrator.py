@@ -5,7 +5,6 @@ Needs the plugin (docs/argocd.md) and the hydrator, which may push to the reposi
 """
 
 import os
-import secrets
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gitops_nodes import SCHEDULER
-from gitops_place import bert, eventually
+from gitops_place import Source, bert, eventually
 from gitops_tools import TOOL_NAMESPACES, ArgoCD
 
 import etcompile
@@ -26,36 +24,26 @@ pytestmark = pytest.mark.gitops
 Object = dict[str, Any]
 
 
-class Hydrated:
+class Hydrated(Source):
     """Jobs on `main`, their objects on the branch `NAME-next`, and `NAME`, which is synced."""
 
     def __init__(
         self, argocd: ArgoCD, cluster: Cluster, kubectl: Callable[..., str], folder: Path
     ) -> None:
-        self.name = f"etcompile-e2e-{secrets.token_hex(3)}"
-        self.jobs = folder / "source" / "jobs"
-        self.jobs.mkdir(parents=True)
-        self._argocd = argocd
-        self._cluster = cluster
-        self._kubectl = kubectl
+        super().__init__(argocd, cluster, kubectl, folder / "source")
         self._clone = folder / "clone"
-        self._pods = cluster.resource("v1", "Pod")
         self._repository = os.environ["ETCOMPILE_E2E_ARGOCD_REPO"]
         self._git("clone", "--quiet", self._repository, self._clone)
-        kubectl("create", "namespace", self.name)
 
     def commit(self, document: Object) -> None:
         """Commits a job, whose file name says that the plugin compiles it."""
-        for role in document["spec"]["etReplicaSpecs"].values():
-            role["template"]["spec"]["schedulerName"] = SCHEDULER
-        (self.jobs / "bert.etjob.yaml").write_text(yaml.safe_dump(document))
-        self._argocd.push(self.jobs.parent, self.name)
+        self.push(document, "bert.etjob.yaml")
         if self.application():
-            self._argocd.annotate(self.name, "argocd.argoproj.io/hydrate", "normal")
+            self.argocd.annotate(self.name, "argocd.argoproj.io/hydrate", "normal")
 
     def create(self) -> None:
         dry = {"repoURL": self._repository, "path": f"{self.name}/jobs", "targetRevision": "main"}
-        self._cluster.server_side_apply(
+        self.cluster.server_side_apply(
             {
                 "apiVersion": "argoproj.io/v1alpha1",
                 "kind": "Application",
@@ -67,7 +55,7 @@ class Hydrated:
                         "syncSource": {"targetBranch": self.name, "path": "bert"},
                         "hydrateTo": {"targetBranch": f"{self.name}-next"},
                     },
-                    "destination": self._argocd.destination(self.name),
+                    "destination": self.argocd.destination(self.name),
                     "syncPolicy": {
                         "automated": {"prune": True},
                         "syncOptions": ["ApplyOutOfSyncOnly=true"],
@@ -80,7 +68,7 @@ class Hydrated:
         """Merges what was hydrated, as a reviewed pull request would be."""
         self._fetch()
         self._git("push", "--quiet", "origin", f"origin/{self.name}-next:refs/heads/{self.name}")
-        self._argocd.refresh(self.name)
+        self.argocd.refresh(self.name)
 
     def hydrated(self) -> list[Object]:
         self._fetch()
@@ -89,22 +77,11 @@ class Hydrated:
         text = self._git("show", f"origin/{self.name}-next:bert/manifest.yaml")
         return [*yaml.safe_load_all(text)]
 
-    def application(self) -> Object:
-        return self._argocd.get(self.name)
-
     def hydration(self) -> Object:
         """What the hydrator says of its last attempt."""
         status = self.application().get("status") or {}
         last: Object = (status.get("sourceHydrator") or {}).get("currentOperation") or {}
         return last
-
-    def pods(self) -> list[str]:
-        listed = self._cluster.list(self._pods, self.name).items
-        return sorted(one["metadata"]["name"] for one in listed)
-
-    def close(self) -> None:
-        self._argocd.remove(self.name)
-        self._kubectl("delete", "namespace", self.name, "--wait=false")
 
     def _fetch(self) -> None:
         self._git("fetch", "--quiet", "origin")

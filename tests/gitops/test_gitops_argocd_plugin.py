@@ -5,21 +5,17 @@ Needs the plugin installed (docs/argocd.md): `ETCOMPILE_E2E_ARGOCD_PLUGIN=etcomp
 
 import json
 import os
-import secrets
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
-from gitops_nodes import SCHEDULER
-from gitops_place import bert, eventually
-from gitops_tools import TOOL_NAMESPACES, ArgoCD
+from gitops_place import Source, bert, eventually
+from gitops_tools import TOOL_NAMESPACES
 
 import commandline
 import etcompile
-from etcompile.kubeapi import Cluster
 from specs import training_job, worker
 
 pytestmark = pytest.mark.gitops
@@ -34,33 +30,13 @@ def plugin() -> str:
     return os.environ.get(name) or pytest.skip(f"needs {name}: see the head of {__file__}")
 
 
-class Source:
-    """A path of the repository with jobs, and an Application that has the plugin compile them."""
-
-    def __init__(
-        self, argocd: ArgoCD, cluster: Cluster, kubectl: Callable[..., str], folder: Path
-    ) -> None:
-        self.name = f"etcompile-e2e-plugin-{secrets.token_hex(3)}"
-        self.jobs = folder / "jobs"
-        self.jobs.mkdir()
-        self._folder = folder
-        self._argocd = argocd
-        self._cluster = cluster
-        self._kubectl = kubectl
-        kubectl("create", "namespace", self.name)
-
-    def close(self) -> None:
-        self._argocd.remove(self.name)
-        self._kubectl("delete", "namespace", self.name, "--wait=false")
+class Compiled(Source):
+    """Jobs that an Application has the plugin compile."""
 
     def commit(self, document: Object, file: str = "bert.yaml") -> None:
-        """Commits a job. No node takes its Pods, which are there all the same."""
-        for role in document["spec"]["etReplicaSpecs"].values():
-            role["template"]["spec"]["schedulerName"] = SCHEDULER
-        (self.jobs / file).write_text(yaml.safe_dump(document))
-        self._argocd.push(self._folder, self.name)
+        self.push(document, file)
         if self.application():
-            self._argocd.refresh(self.name)
+            self.argocd.refresh(self.name)
 
     def ask(self, plugin: Object | None) -> None:
         """Creates or changes the Application, as `etcompile argocd application` writes it."""
@@ -68,16 +44,13 @@ class Source:
         words += ["--path", f"{self.name}/jobs", "--plugin"]
         done = commandline.etcompile("argocd", "application", self.name, *words, code=0)
         value = yaml.safe_load(done.stdout)
-        value["spec"]["destination"] = self._argocd.destination(self.name)
+        value["spec"]["destination"] = self.argocd.destination(self.name)
         value["spec"]["source"].pop("plugin")
         if plugin is not None:
             value["spec"]["source"]["plugin"] = plugin
         value["metadata"]["namespace"] = TOOL_NAMESPACES["argocd"]
-        self._kubectl("apply", "-f", "-", stdin=json.dumps(value))
-        self._argocd.refresh(self.name)
-
-    def application(self) -> Object:
-        return self._argocd.get(self.name)
+        self.kubectl("apply", "-f", "-", stdin=json.dumps(value))
+        self.argocd.refresh(self.name)
 
     def synced(self, *pods: str) -> None:
         """Waits until these Pods, and no others, are there and Argo CD is content."""
@@ -85,14 +58,10 @@ class Source:
         eventually(lambda: self._status("sync") == "Synced", why=self.errors)
         assert self.application()["status"]["sourceType"] == "Plugin"
 
-    def pods(self) -> list[str]:
-        listed = self._cluster.list(self._cluster.resource("v1", "Pod"), self.name).items
-        return sorted(one["metadata"]["name"] for one in listed)
-
     def config(self) -> Object:
         """The settings that the job in the cluster was compiled with."""
-        resource = self._cluster.resource("v1", "ConfigMap")
-        config_map = self._cluster.get(resource, "bert-config", self.name) or {}
+        resource = self.cluster.resource("v1", "ConfigMap")
+        config_map = self.cluster.get(resource, "bert-config", self.name) or {}
         return yaml.safe_load(config_map["data"]["job.yaml"])["settings"]
 
     def errors(self) -> str:
@@ -104,8 +73,8 @@ class Source:
 
 
 @pytest.fixture
-def source(plugin, argocd, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator[Source]:
-    running = Source(argocd, gitops_cluster, gitops_kubectl, tmp_path)
+def source(plugin, argocd, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator[Compiled]:
+    running = Compiled(argocd, gitops_cluster, gitops_kubectl, tmp_path)
     yield running
     running.close()
 
