@@ -85,6 +85,7 @@ def require() -> Callable[..., str]:
 
 
 LAYERS = {
+    "gang_scheduler": "schedulers",
     "control_plane": "cluster",
     "consumer": "programs",
     "kubectl_program": "programs",
@@ -112,7 +113,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
-_DEFAULT = "not cluster and not programs and not node and not gitops"
+_DEFAULT = "not cluster and not programs and not schedulers and not node and not gitops"
 
 
 @pytest.hookimpl(optionalhook=True)

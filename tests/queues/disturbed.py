@@ -82,6 +82,7 @@ class WatchedJob:
         self.namespace = namespace
         self.document = document
         self.folder = folder
+        self.settings = settings
         options = Options(namespace=namespace, settings=settings)
         compilation = etcompile.compile([document], options)
         assert compilation.ok, compilation.diagnostics

@@ -1,13 +1,14 @@
-"""Jobs of four kinds for gang schedulers, and what preempts their Pods."""
+"""Jobs of four kinds for gang schedulers, how they are scaled, and what preempts their Pods."""
 
 import contextlib
 import urllib.error
 from typing import Any
 
+import yaml
 from disturbed import WatchedJob, kubeflow, until
 
 import specs
-from specs import mpi_job, training_job
+from specs import HOROVOD, mpi_job, training_job
 
 MPIRUN = ["mpirun", "-np", "3", "train"]
 
@@ -69,6 +70,45 @@ def check_worker_comes_back_beside_a_completed_one(job: WatchedJob) -> None:
     until(lambda: len(job.running()) == 2, job.describe)
     job.complete()
     until(lambda: job.phase() == "Succeeded", job.describe)
+
+
+_HOROVOD = [word if word != "1" else "2" for word in HOROVOD]
+_HOROVOD_MPI = [word.replace("/etc/edl", "/etc/mpi") for word in _HOROVOD]
+_BOUNDS = {"rdzvBackend": "c10d", "minReplicas": 3, "maxReplicas": 5}
+ELASTIC = {
+    "PyTorchJob": elastic(kubeflow("PyTorchJob", Worker=4), {"elasticPolicy": _BOUNDS}),
+    "MPIJob": mpi("v1", 3, _HOROVOD_MPI),
+    "TrainJob": train_job(4, nnodes="3:5"),
+    "TrainingJob": et_job(_HOROVOD, minReplicas=2, maxReplicas=5),
+}
+"""A job of each kind, of four Pods, of which three must fit."""
+
+
+class AppliedJob(WatchedJob):
+    """A job that `etcompile apply` brings, with the settings of `WatchedJob`."""
+
+    def etcompile(self, *words: str) -> None:
+        its = self.settings
+        settings = (
+            f"kubernetes-version={its.kubernetes_version}",
+            f"gang={its.gang}",
+            f"run={its.run}",
+        )
+        super().etcompile(*words, *(word for one in settings for word in ("--config", one)))
+
+    def sync(self) -> None:
+        file = self.folder / "job.yaml"
+        if not file.exists():
+            file.write_text(yaml.safe_dump(self.document))
+        self.etcompile("apply", ".", "--prune", "--yes", "--wait=none", "--config=drain=1s")
+
+    def scale(self, count: int) -> None:
+        """Adds so many workers, or removes them."""
+        self.etcompile(
+            "scale", self.name, ".", "--add" if count > 0 else "--remove", str(abs(count))
+        )
+        self.size += count
+        self.sync()
 
 
 def preempt(job: WatchedJob, victim: dict[str, Any]) -> None:

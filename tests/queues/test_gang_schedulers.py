@@ -3,6 +3,7 @@
 The real schedulers, beside the one of Kubernetes; the Pods' nodes have four CPUs each.
 """
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,10 +12,18 @@ from typing import Any
 import gang_schedulers
 import pytest
 from disturbed import QueuedJob, asking, kubeflow, until
-from gang_jobs import check_worker_comes_back_beside_a_completed_one, fixed, preempt, roles
+from gang_jobs import (
+    ELASTIC,
+    AppliedJob,
+    check_worker_comes_back_beside_a_completed_one,
+    fixed,
+    preempt,
+    roles,
+)
 from queueing import NODES, Queues
 
 from controlplane.fixtures import teller
+from etcompile import Settings
 from gobuilds import NoProgramError
 
 KINDS = (*fixed(1),)
@@ -22,7 +31,7 @@ Start = Callable[[dict[str, Any]], QueuedJob]
 
 
 @pytest.fixture(scope="module", params=gang_schedulers.MODULES)
-def gang(queues, require, request) -> str:
+def gang_scheduler(queues, require, request) -> str:
     """A gang scheduler that runs; skips where it cannot be built."""
     name: str = request.param
     try:
@@ -33,11 +42,11 @@ def gang(queues, require, request) -> str:
 
 
 @pytest.fixture
-def start(gang: str, queues: Queues, tmp_path: Path) -> Iterator[Start]:
+def start(gang_scheduler: str, queues: Queues, tmp_path: Path) -> Iterator[Start]:
     jobs: list[QueuedJob] = []
 
     def begin(document: dict[str, Any]) -> QueuedJob:
-        jobs.append(QueuedJob(queues, document, tmp_path, gang=gang))
+        jobs.append(QueuedJob(queues, document, tmp_path, gang=gang_scheduler))
         return jobs[-1]
 
     yield begin
@@ -89,6 +98,25 @@ def test_a_preempted_worker_comes_back_when_a_node_is_free(start: Start, kind: s
     until(lambda: not job.runs(victim), job.describe)
     job.plane.ask("DELETE", job.path("Pod", name="urgent"))
     job.wait_until_whole()
+
+
+@pytest.mark.parametrize("kind", ELASTIC)
+def test_an_elastic_gang_scales_out_and_in(
+    gang_scheduler: str, queues: Queues, tmp_path: Path, kind: str
+) -> None:
+    settings = Settings(gang=gang_scheduler, run="one")
+    document = asking(copy.deepcopy(ELASTIC[kind]))
+    job = AppliedJob(queues, queues.namespace(), document, tmp_path, settings)
+    try:
+        job.wait_until_supervised()
+        before = job.running()
+        job.scale(1)
+        job.wait_until_whole()
+        job.scale(-1)
+        job.wait_until_whole()
+        assert all(map(job.runs, before)), job.describe()
+    finally:
+        job.close()
 
 
 def test_a_worker_comes_back_when_another_one_has_completed(start: Start) -> None:

@@ -10,17 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from disturbed import WatchedJob, asking, kubeflow, until
+from disturbed import asking, kubeflow, until
 from gang_jobs import (
+    ELASTIC,
+    AppliedJob,
     check_worker_comes_back_beside_a_completed_one,
-    elastic,
-    et_job,
     fixed,
-    mpi,
     preempt,
     roles,
-    train_job,
 )
 from queueing import NODES, RACK, Cluster, Programs, on_separate_plane
 
@@ -28,7 +25,6 @@ import etcompile
 from controlplane.fixtures import teller
 from etcompile import Options, Settings
 from gobuilds import NoProgramError
-from specs import HOROVOD
 
 SPARE = (f"node-{NODES}", f"node-{NODES + 1}")
 NATIVE = {
@@ -39,18 +35,9 @@ NATIVE = {
 """By minor version of Kubernetes: the API of its own gangs, and its feature gates."""
 
 
-_ELASTIC = {"rdzvBackend": "c10d", "minReplicas": 3, "maxReplicas": 5}
-_HOROVOD = [word if word != "1" else "2" for word in HOROVOD]
-_HOROVOD_MPI = [word.replace("/etc/edl", "/etc/mpi") for word in _HOROVOD]
 JOBS = {
     **{kind: (document, 4) for kind, document in fixed(4).items()},
-    "PyTorchJob, elastic": (
-        elastic(kubeflow("PyTorchJob", Worker=4), {"elasticPolicy": _ELASTIC}),
-        3,
-    ),
-    "MPIJob, elastic": (mpi("v1", 3, _HOROVOD_MPI), 3),
-    "TrainJob, elastic": (train_job(4, nnodes="3:5"), 3),
-    "TrainingJob, elastic": (et_job(_HOROVOD, minReplicas=2, maxReplicas=5), 3),
+    **{f"{kind}, elastic": (document, 3) for kind, document in ELASTIC.items()},
 }
 """Each job, of four Pods, and how many of them must fit."""
 LEADERS = ("launcher", "master")
@@ -81,30 +68,10 @@ class Gangs(Cluster):
             self.plane.ask("PATCH", path, change)
 
 
-class GangJob(WatchedJob):
-    """A job that `etcompile apply` brings."""
+class GangJob(AppliedJob):
+    """A job in a gang of Kubernetes."""
 
     cluster: Gangs
-
-    def __init__(self, gangs: Gangs, document: dict[str, Any], folder: Path) -> None:
-        super().__init__(gangs, gangs.namespace(), document, folder, gangs.settings())
-
-    def etcompile(self, *words: str) -> None:
-        settings = (f"kubernetes-version=1.{self.cluster.minor}", "gang=native", "run=one")
-        super().etcompile(*words, *(word for one in settings for word in ("--config", one)))
-
-    def sync(self) -> None:
-        file = self.folder / "job.yaml"
-        if not file.exists():
-            file.write_text(yaml.safe_dump(self.document))
-        self.etcompile("apply", ".", "--prune", "--yes", "--wait=none", "--config=drain=1s")
-
-    def scale(self, count: int) -> None:
-        self.etcompile(
-            "scale", self.name, ".", "--add" if count > 0 else "--remove", str(abs(count))
-        )
-        self.size += count
-        self.sync()
 
     def bound(self) -> list[dict[str, Any]]:
         """Its Pods that have a node and are to go on."""
@@ -164,7 +131,8 @@ def start(gangs: Gangs, tmp_path: Path) -> Iterator[Start]:
     jobs: list[GangJob] = []
 
     def begin(document: dict[str, Any]) -> GangJob:
-        jobs.append(GangJob(gangs, asking(document, cpus=3), tmp_path))
+        document = asking(document, cpus=3)
+        jobs.append(GangJob(gangs, gangs.namespace(), document, tmp_path, gangs.settings()))
         return jobs[-1]
 
     yield begin
