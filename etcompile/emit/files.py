@@ -33,9 +33,10 @@ def write_files(
     path = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            path = folder / name
-            _write(folder, PurePosixPath(name), content, only_new=only_new)
+        with _opened(folder) as top:
+            for name, content in files.items():
+                path = folder / name
+                _write(top, PurePosixPath(name), content, only_new=only_new)
     except OSError as error:
         return [_failed(path, error)]
     return []
@@ -59,7 +60,8 @@ def write_file(file: Path, content: bytes, *, only_new: bool = False) -> list[Di
             return []
         if problems := refused(file.parent, [file.name]):
             return problems
-        _write(file.parent, PurePosixPath(file.name), content, only_new=only_new)
+        with _opened(file.parent) as top:
+            _write(top, PurePosixPath(file.name), content, only_new=only_new)
     except OSError as error:
         return [_failed(file, error)]
     return []
@@ -98,7 +100,7 @@ def outside(file: Path, places: Iterable[str]) -> list[Diagnostic]:
     return [diagnose(codes.LINK_IN_OUTPUT, None, **facts, folder=" and ".join(places))]
 
 
-def _write(top: Path, path: PurePosixPath, content: bytes, *, only_new: bool) -> None:
+def _write(top: int, path: PurePosixPath, content: bytes, *, only_new: bool) -> None:
     with _entered(top, path.parts[:-1]) as folder:
         name = path.name if only_new else f".{path.name}.etcompile-{secrets.token_hex(8)}"
         descriptor = os.open(name, _NEW, 0o666, dir_fd=folder)
@@ -127,9 +129,18 @@ def _copy_mode(folder: int, name: str, descriptor: int) -> None:
 
 
 @contextlib.contextmanager
-def _entered(top: Path, parts: Iterable[str]) -> Iterator[int]:
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _entered(top: int, parts: Iterable[str]) -> Iterator[int]:
     """Open a folder below another, creating missing ones; refuse links on the way."""
-    folder = os.open(top, _FOLDER)
+    folder = os.dup(top)
     try:
         for part in parts:
             with contextlib.suppress(FileExistsError):
