@@ -12,10 +12,10 @@ import yaml
 from click.testing import CliRunner
 
 from etcompile.cli import argocd, krm, render
-from specs import training_job
+from specs import manifest, overlay, training_job
 
 SECRET = "hunter2-in-the-file"
-OVERLAY = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
+HOSTS = "discover_hosts.sh.j2"
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(repo / "jobs" / "bert.yaml", training_job("bert"))
     (tmp_path / "secret.yaml").write_text(f"root: {SECRET}\n{SECRET}\n")
     (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "discover_hosts.sh.j2").write_text(SECRET)
+    (tmp_path / "outside" / HOSTS).write_text(SECRET)
     (tmp_path / "outside" / "overlay.yaml").write_text(SECRET)
     monkeypatch.chdir(repo)
     for name in [name for name in os.environ if name.startswith(("ARGOCD_", "KUBE_"))]:
@@ -60,12 +60,8 @@ def transformed(config: dict[str, object]) -> str:
 
 
 def generator(**spec: object) -> dict[str, object]:
-    return {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "EtcompileGenerator",
-        "metadata": {"name": "g"},
-        "spec": {"inputs": ["jobs"], **spec},
-    }
+    version, spec = "etcompile.dev/v1alpha1", {"inputs": ["jobs"], **spec}
+    return manifest("EtcompileGenerator", "g", api_version=version, spec=spec)
 
 
 OUTSIDE = ["../secret.yaml", "/etc/passwd", "/proc/self/environ", "/dev/zero", ".git/config"]
@@ -75,7 +71,7 @@ OUTSIDE = ["../secret.yaml", "/etc/passwd", "/proc/self/environ", "/dev/zero", "
 @pytest.mark.parametrize("mode", ["csi", "sealed"])
 def test_a_secret_mode_of_an_overlay_reads_nothing_outside(repository, mode, path):
     name = path if "/" in path else f"./{path}"
-    write(repository / "overlay.yaml", {**OVERLAY, "settings": {"secret": f"{mode}:{name}"}})
+    write(repository / "overlay.yaml", overlay(settings={"secret": f"{mode}:{name}"}))
     assert "error[ET1033]" in generated("jobs", "--overlay", "overlay.yaml")
     assert "overlay.yaml:" in generated("jobs", "--overlay", "overlay.yaml")
     assert "error[ET1033]" in transformed(generator(overlays=["overlay.yaml"]))
@@ -94,11 +90,7 @@ LINKS = {
     "the configuration of git": ("jobs/git.yaml", "../.git/config", {}),
     "an overlay in the folder of git": ("o.yaml", ".git/config", {"overlays": ["o.yaml"]}),
     "templates": ("t", "../outside", {"templates": "t"}),
-    "a template": (
-        "t/discover_hosts.sh.j2",
-        "../../outside/discover_hosts.sh.j2",
-        {"templates": "t"},
-    ),
+    "a template": (f"t/{HOSTS}", f"../../outside/{HOSTS}", {"templates": "t"}),
 }
 
 
@@ -125,9 +117,9 @@ def test_what_a_function_config_names_is_inside(repository, path):
 
 
 def test_what_the_installation_names_itself_is_read(repository, tmp_path):
-    overlay = tmp_path / "outside" / "overlay.yaml"
-    write(overlay, {**OVERLAY, "labels": [{"pairs": {"cluster": "west"}}]})
-    done = CliRunner().invoke(argocd.command, ["generate", "jobs", "--overlay", str(overlay)])
+    file = tmp_path / "outside" / "overlay.yaml"
+    write(file, overlay(labels=[{"pairs": {"cluster": "west"}}]))
+    done = CliRunner().invoke(argocd.command, ["generate", "jobs", "--overlay", str(file)])
     assert done.exit_code == 0, done.output
     assert "cluster: west" in done.stdout
 
@@ -135,9 +127,7 @@ def test_what_the_installation_names_itself_is_read(repository, tmp_path):
 def test_an_overlay_on_a_workstation_names_any_file_but_shows_nothing_of_it(repository):
     for text in (f"root:x:{SECRET}\n", f"{SECRET}: [", f"kind: {SECRET}\napiVersion: v1\n", "\x00"):
         (repository.parent / "secret.yaml").write_text(text)
-        write(
-            repository / "overlay.yaml", {**OVERLAY, "settings": {"secret": "csi:../secret.yaml"}}
-        )
+        write(repository / "overlay.yaml", overlay(settings={"secret": "csi:../secret.yaml"}))
         done = CliRunner().invoke(render.command, ["jobs", "--overlay", "overlay.yaml"])
         assert done.exit_code == 2
         assert "error[ET5016]" in done.stderr

@@ -25,7 +25,7 @@ from etcompile.cli import argocd
 from etcompile.data import setting_schemas
 from etcompile.integrations.argocd_plugin import PARAMETERS
 from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES
-from specs import kubeflow_job, training_job
+from specs import kubeflow_job, manifest, overlay, training_job, with_worker
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/*/*/"))
 OF_BUILD = {
@@ -50,8 +50,7 @@ def source(tmp_path: Path) -> Path:
     write(jobs / "bert.yaml", training_job("bert"))
     prod = tmp_path / "repo" / "team" / "prod"
     prod.mkdir()
-    overlay = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
-    write(prod / "overlay.yaml", {**overlay, "settings": {"kubernetesVersion": "1.31"}})
+    write(prod / "overlay.yaml", overlay(settings={"kubernetesVersion": "1.31"}))
     write(tmp_path / "elsewhere.yaml", training_job("secret"))
     return jobs
 
@@ -134,20 +133,13 @@ def refusal(done: Done) -> str:
 # ---- plugin.yaml ---------------------------------------------------------------------------------
 
 
-def test_plugin_yaml_is_what_the_plugin_server_reads(plugin):
-    assert (plugin["apiVersion"], plugin["kind"]) == (
-        "argoproj.io/v1alpha1",
-        "ConfigManagementPlugin",
-    )
+def test_plugin_yaml_is_what_the_plugin_server_reads_and_runs(plugin, source):
+    assert plugin["apiVersion"] == "argoproj.io/v1alpha1"
+    assert plugin["kind"] == "ConfigManagementPlugin"
     spec = plugin["spec"]
     assert set(spec) == {"version", "discover", "generate", "parameters"}
-    commands = [spec["discover"]["find"], spec["generate"]]
-    assert all(one["command"][:2] == ["etcompile", "argocd"] for one in commands)
-
-
-def test_each_command_of_plugin_yaml_runs(plugin, source):
-    spec = plugin["spec"]
     for one in (spec["discover"]["find"], spec["generate"]):
+        assert one["command"][:2] == ["etcompile", "argocd"]
         assert apart(one["command"][1:], source, {"ARGOCD_APP_PARAMETERS": "null"}).returncode == 0
 
 
@@ -213,8 +205,7 @@ def test_job_in_another_namespace_than_the_requested_one_is_refused(source):
 
 
 def test_an_overlay_moves_what_names_no_namespace(source):
-    overlay = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "namespace": "prod"}
-    write(source.parent / "prod" / "overlay.yaml", overlay)
+    write(source.parent / "prod" / "overlay.yaml", overlay(namespace="prod"))
     rendered = objects(generate(source, {"name": "overlay", "array": ["../prod"]}))
     assert {one["metadata"]["namespace"] for one in rendered} == {"prod"}
 
@@ -235,10 +226,10 @@ def test_the_cluster_says_its_version(source, said, wanted):
 
 
 def test_a_version_in_git_counts_more_than_the_clusters(source):
-    overlay = {"name": "overlay", "array": ["../prod"]}
-    assert stored(objects(generate(source, overlay)))["kubernetesVersion"] == "1.31"
+    prod = {"name": "overlay", "array": ["../prod"]}
+    assert stored(objects(generate(source, prod)))["kubernetesVersion"] == "1.31"
     parameter = {"name": "kubernetes-version", "string": "1.32"}
-    assert stored(objects(generate(source, overlay, parameter)))["kubernetesVersion"] == "1.32"
+    assert stored(objects(generate(source, prod, parameter)))["kubernetesVersion"] == "1.32"
 
 
 def test_the_clusters_version_is_known_to_a_scheduler_that_needs_it(source):
@@ -249,28 +240,13 @@ def test_the_clusters_version_is_known_to_a_scheduler_that_needs_it(source):
 
 
 def test_parameters_are_options_of_render(source):
-    rendered = objects(
-        generate(
-            source,
-            {"name": "secret", "string": "existing:keys"},
-            {"name": "services", "string": "shared"},
-            {"name": "run", "string": "two"},
-            {"name": "profile", "array": ["argocd", "kpt"]},
-            {"name": "gang", "string": "volcano"},
-            {"name": "strict", "string": "false"},
-            {"name": "ignore-managed-by", "string": "true"},
-            {"name": "skip-managed-by", "string": "true"},
-            {"name": "init-image", "string": ""},
-        )
-    )
-    settings = stored(rendered)
-    assert {key: settings[key] for key in ("secret", "services", "run", "gang", "profiles")} == {
-        "secret": "existing:keys",
-        "services": "shared",
-        "run": "two",
-        "gang": "volcano",
-        "profiles": ["argocd", "kpt"],
-    }
+    said = {"secret": "existing:keys", "services": "shared", "run": "two", "gang": "volcano"}
+    others = {"strict": "false", "ignore-managed-by": "true", "skip-managed-by": "true"}
+    parameters = {**said, **others, "init-image": ""}.items()
+    profiles = ["argocd", "kpt"]
+    texts = [{"name": name, "string": text} for name, text in parameters]
+    rendered = objects(generate(source, *texts, {"name": "profile", "array": profiles}))
+    assert {**said, "profiles": profiles}.items() <= stored(rendered).items()
     assert "bert-two-launcher" in {one["metadata"]["name"] for one in of_kind(rendered, "Pod")}
 
 
@@ -281,52 +257,32 @@ def test_objects_without_a_profile_have_sync_waves(source):
 
 def test_parameters_come_after_the_options_of_plugin_yaml(source):
     words = ("--config", "secret=existing:of-all", "--config", "services=shared")
-    settings = stored(
-        objects(generate(source, {"name": "secret", "string": "external"}, words=words))
-    )
+    done = generate(source, {"name": "secret", "string": "external"}, words=words)
+    settings = stored(objects(done))
     assert (settings["secret"], settings["services"]) == ("external", "shared")
 
 
 def test_images_and_labels_are_maps(source):
-    rendered = objects(
-        generate(
-            source,
-            {
-                "name": "images",
-                "map": {"horovod/horovod": "reg.example.com:5000/hvd:2@sha256:" + "0" * 64},
-            },
-            {"name": "labels", "map": {"team": "nlp"}},
-        )
-    )
-    images = {one["spec"]["containers"][0]["image"] for one in of_kind(rendered, "Pod")}
-    assert images == {"reg.example.com:5000/hvd:2@sha256:" + "0" * 64}
-    assert {one["metadata"]["labels"].get("team") for one in rendered} == {"nlp"}
-
-
-def test_an_image_of_a_tag_alone_keeps_its_name(source):
-    parameter = {"name": "images", "map": {"horovod/horovod": ":0.29.0"}}
-    rendered = of_kind(objects(generate(source, parameter)), "Pod")
-    assert {one["spec"]["containers"][0]["image"] for one in rendered} == {"horovod/horovod:0.29.0"}
+    whole = "reg.example.com:5000/hvd:2@sha256:" + "0" * 64
+    labels = {"name": "labels", "map": {"team": "nlp"}}
+    # An image of a tag alone keeps its name.
+    for new, wanted in ((whole, whole), (":0.29.0", "horovod/horovod:0.29.0")):
+        images = {"name": "images", "map": {"horovod/horovod": new}}
+        rendered = objects(generate(source, images, labels))
+        pods = of_kind(rendered, "Pod")
+        assert {one["spec"]["containers"][0]["image"] for one in pods} == {wanted}
+        assert {one["metadata"]["labels"].get("team") for one in rendered} == {"nlp"}
 
 
 def test_variables_of_the_application_hold_what_parameters_cannot(source):
-    rendered = objects(
-        generate(
-            source,
-            variables={
-                "ARGOCD_ENV_ETCOMPILE_RUN": "r0f3a9c1",  # $ARGOCD_APP_REVISION_SHORT, filled in
-                "ARGOCD_ENV_ETCOMPILE_PROFILE": "argocd, kpt",
-                "ARGOCD_ENV_OTHER": "is of somebody else",
-            },
-        )
-    )
-    assert stored(rendered)["run"] == "r0f3a9c1"
-    assert stored(rendered)["profiles"] == ["argocd", "kpt"]
-
-
-def test_a_parameter_counts_more_than_a_variable(source):
-    variable = {"ARGOCD_ENV_ETCOMPILE_RUN": "one"}
-    done = generate(source, {"name": "run", "string": "two"}, variables=variable)
+    variables = {
+        "ARGOCD_ENV_ETCOMPILE_RUN": "r0f3a9c1",  # $ARGOCD_APP_REVISION_SHORT, filled in
+        "ARGOCD_ENV_ETCOMPILE_PROFILE": "argocd, kpt",
+        "ARGOCD_ENV_OTHER": "is of somebody else",
+    }
+    settings = stored(objects(generate(source, variables=variables)))
+    assert (settings["run"], settings["profiles"]) == ("r0f3a9c1", ["argocd", "kpt"])
+    done = generate(source, {"name": "run", "string": "two"}, variables=variables)
     assert stored(objects(done))["run"] == "two"
 
 
@@ -388,17 +344,11 @@ def test_a_source_without_jobs_is_an_error_and_not_a_reason_to_prune_everything(
 
 
 def test_a_key_pair_that_would_be_another_one_every_time_is_an_error(source):
-    parameter = {"name": "secret", "string": "sops:age1" + "q" * 58}
-    done = generate(source, parameter)
-    assert done.returncode != 0
-    assert done.stdout == ""
+    refusal(generate(source, {"name": "secret", "string": "sops:age1" + "q" * 58}))
 
 
 def test_warnings_go_to_standard_error(source):
-    document = training_job("bert")
-    containers = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"]
-    containers[0]["image"] = "horovod/horovod:latest"
-    write(source / "bert.yaml", document)
+    write(source / "bert.yaml", with_worker(image="horovod/horovod:latest"))
     done = generate(source)
     assert "warning" in done.stderr
     assert all("kind" in one for one in objects(done))
@@ -468,9 +418,7 @@ def test_a_source_of_jobs_is_somebody_elses_without_one(source):
 
 
 def test_a_source_without_jobs_is_not_found(source):
-    write(
-        source / "bert.yaml", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kind": "TFJob"}}
-    )
+    write(source / "bert.yaml", manifest("ConfigMap", "a", data={"kind": "TFJob"}))
     assert discovered(source, ARGOCD_APP_PARAMETERS="null") == []
 
 

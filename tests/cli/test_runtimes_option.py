@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import etcompile as package
 from commandline import etcompile, git
 from etcompile.cli import argocd, krm
-from specs import patch
+from specs import manifest, patch
 
 VERSION = "trainer.kubeflow.org/v1alpha1"
 
@@ -22,25 +22,16 @@ def runtime(name: str = "team-torch", image: str = "example.com/torch:1", **meta
     pod = {"containers": [{"name": "node", "image": image, "command": ["torchrun", "t.py"]}]}
     marker = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
     job = {"name": "node", "template": {"metadata": marker, "spec": {"template": {"spec": pod}}}}
-    return {
-        "apiVersion": VERSION,
-        "kind": "TrainingRuntime" if "namespace" in metadata else "ClusterTrainingRuntime",
-        "metadata": {"name": name, **metadata},
-        "spec": {
-            "mlPolicy": {"numNodes": 2, "torch": {}},
-            "template": {"spec": {"replicatedJobs": [job]}},
-        },
-    }
+    template = {"spec": {"replicatedJobs": [job]}}
+    spec = {"mlPolicy": {"numNodes": 2, "torch": {}}, "template": template}
+    kind = "TrainingRuntime" if "namespace" in metadata else "ClusterTrainingRuntime"
+    return manifest(kind, name, api_version=VERSION, metadata=metadata, spec=spec)
 
 
 def job(runtime: str = "team-torch", kind: str | None = None) -> Any:
     reference = {"name": runtime} | ({"kind": kind} if kind else {})
-    return {
-        "apiVersion": VERSION,
-        "kind": "TrainJob",
-        "metadata": {"name": "mn", "namespace": "ml"},
-        "spec": {"runtimeRef": reference},
-    }
+    named = {"metadata": {"namespace": "ml"}, "spec": {"runtimeRef": reference}}
+    return manifest("TrainJob", "mn", api_version=VERSION, **named)
 
 
 @pytest.fixture
@@ -200,12 +191,8 @@ def test_python_takes_paths_and_mappings(tree):
 
 
 def transformed(spec: Mapping[str, Any]) -> Any:
-    config = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "EtcompileGenerator",
-        "metadata": {"name": "g"},
-        "spec": {"inputs": ["jobs"], **spec},
-    }
+    version, spec = "etcompile.dev/v1alpha1", {"inputs": ["jobs"], **spec}
+    config = manifest("EtcompileGenerator", "g", api_version=version, spec=spec)
     listed = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": []}
     text = yaml.safe_dump({**listed, "functionConfig": config})
     return CliRunner().invoke(krm.command, [], input=text)

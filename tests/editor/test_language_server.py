@@ -12,6 +12,8 @@ import yaml
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
+from commandline import etcompile
+
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.programs  # each test starts a server, and waits for what it says
 MISTAKES = (
@@ -21,6 +23,10 @@ MISTAKES = (
 )
 """Without the mistake that keeps the others from being found in the same run."""
 CORRECT = (ROOT / "tests" / "fixes" / "after.yaml").read_text("utf-8")
+
+EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
+JOB = (EXAMPLE / "job.yaml").read_text("utf-8")
+INTENT = (EXAMPLE / "scale-1-out.yaml").read_text("utf-8")
 
 
 class Editor:
@@ -184,20 +190,8 @@ def test_what_check_says_is_shown_as_it_is_typed(tmp_path):
         return first, after, broken
 
     first, after, broken = with_editor(tmp_path, scenario)
-    checked = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "etcompile",
-            "check",
-            tmp_path / "job.yaml",
-            "--output-format",
-            "json",
-        ],
-        capture_output=True,
-        check=False,
-    )
-    wanted = yaml.safe_load(checked.stdout)["diagnostics"]
+    checked = etcompile("check", tmp_path / "job.yaml", "--output-format", "json")
+    wanted = json.loads(checked.stdout)["diagnostics"]
     assert [(d.code, d.range.start.line + 1, d.range.start.character + 1) for d in first] == [
         (d["code"], d["line"], d["column"]) for d in wanted
     ]
@@ -254,16 +248,13 @@ def test_hover_explains_a_diagnostic(tmp_path):
 
 
 def test_a_scale_intent_leads_to_its_job_in_another_file(tmp_path):
-    example = ROOT / "examples" / "trainingjob" / "elastic-mnist"
-    job = (example / "job.yaml").read_text("utf-8")
-    intent = (example / "scale-1-out.yaml").read_text("utf-8")
     (tmp_path / "unrelated.yaml").write_text(CORRECT, "utf-8")
 
     async def scenario(editor):
-        (tmp_path / "job.yaml").write_text(job, "utf-8")
-        diagnostics = await editor.opens("scale.yaml", intent)
-        lines = intent.splitlines()
-        line = numbered(intent, "selector")
+        (tmp_path / "job.yaml").write_text(JOB, "utf-8")
+        diagnostics = await editor.opens("scale.yaml", INTENT)
+        lines = INTENT.splitlines()
+        line = numbered(INTENT, "selector")
         at = lsp.Position(line, lines[line].index("name:") + 8)
         params = lsp.DefinitionParams(editor.about("scale.yaml"), at)
         return diagnostics, await editor.client.text_document_definition_async(params)
@@ -271,36 +262,26 @@ def test_a_scale_intent_leads_to_its_job_in_another_file(tmp_path):
     diagnostics, target = with_editor(tmp_path, scenario)
     assert [d.message for d in diagnostics if d.severity == lsp.DiagnosticSeverity.Error] == []
     assert target.uri == (tmp_path / "job.yaml").as_uri()
-    line = job.splitlines()[target.range.start.line]
-    name = yaml.safe_load(job)["metadata"]["name"]
-    assert line[target.range.start.character : target.range.end.character] == name
+    line = JOB.splitlines()[target.range.start.line]
+    assert line[target.range.start.character : target.range.end.character] == "elastic-mnist"
 
 
 def test_unsaved_change_counts_for_other_files_of_the_folder(tmp_path):
-    example = ROOT / "examples" / "trainingjob" / "elastic-mnist"
-    job = (example / "job.yaml").read_text("utf-8")
-    intent = (example / "scale-1-out.yaml").read_text("utf-8")
-
     async def scenario(editor):
-        await editor.opens("job.yaml", job)
-        before = await editor.opens("scale.yaml", intent)
-        name = yaml.safe_load(job)["metadata"]["name"]
-        await editor.types("job.yaml", job.replace(f"name: {name}\n", "name: other\n"))
-        after = await editor.types("scale.yaml", intent + "\n")
+        await editor.opens("job.yaml", JOB)
+        before = await editor.opens("scale.yaml", INTENT)
+        await editor.types("job.yaml", JOB.replace("name: elastic-mnist\n", "name: other\n"))
+        after = await editor.types("scale.yaml", INTENT + "\n")
         return before, after
 
     before, after = with_editor(tmp_path, scenario)
     errors = [d for d in after if d.severity == lsp.DiagnosticSeverity.Error]
     assert not [d for d in before if d.severity == lsp.DiagnosticSeverity.Error]
     assert errors
-    assert (tmp_path / "job.yaml").read_text("utf-8") == job
+    assert (tmp_path / "job.yaml").read_text("utf-8") == JOB
 
 
 def test_what_a_file_names_is_looked_at_as_that_changes(tmp_path):
-    example = ROOT / "examples" / "trainingjob" / "elastic-mnist"
-    job = (example / "job.yaml").read_text("utf-8")
-    intent = (example / "scale-1-out.yaml").read_text("utf-8")
-    name = yaml.safe_load(job)["metadata"]["name"]
     configuration = tmp_path / "etcompile.toml"
 
     def changes(editor, file, kind):
@@ -308,12 +289,12 @@ def test_what_a_file_names_is_looked_at_as_that_changes(tmp_path):
         editor.client.workspace_did_change_watched_files(lsp.DidChangeWatchedFilesParams([event]))
 
     async def scenario(editor):
-        await editor.opens("job.yaml", job)
-        await editor.opens("scale.yaml", intent)
-        await editor.types("job.yaml", job.replace(f"name: {name}\n", "name: other\n"))
+        await editor.opens("job.yaml", JOB)
+        await editor.opens("scale.yaml", INTENT)
+        await editor.types("job.yaml", JOB.replace("name: elastic-mnist\n", "name: other\n"))
         [missing] = await editor.comes_to_show("scale.yaml", 1)
-        assert name in missing.message
-        await editor.types("job.yaml", job)
+        assert "elastic-mnist" in missing.message
+        await editor.types("job.yaml", JOB)
         await editor.comes_to_show("scale.yaml", 0)
         configuration.write_text('gnag = "none"\n', "utf-8")
         changes(editor, configuration, lsp.FileChangeType.Created)

@@ -38,34 +38,20 @@ def image(place, require):
 def gate(shell, script, place, port):
     """`gate(HOST...)`: the command line of the gate for these hosts."""
 
-    def write(
-        *hosts,
-        timeout_seconds=60,
-        ssh=True,
-        kubexec=None,
-        known=True,
-        enough=None,
-        completed="",
-        itself=False,
-        before_command=False,
-    ):
+    def write(*hosts, ssh=True, known=True, **more):
+        values = {"timeout_seconds": 60, "poll_seconds": 0.1, "kubexec": None, "enough": None}
+        values |= {"completed": "", "itself": False, "before_command": False, **more}
         (place / "hostfile").write_text("".join(f"{host}:1\n" for host in hosts))
         path = script(
             "wait-for-workers.sh",
             ssh=ssh,
             port=port if ssh and known else None,
             hostfile=str(place / "hostfile") if hosts else "",
-            timeout_seconds=timeout_seconds,
-            kubexec=kubexec,
             live=str(place / "live"),
-            enough=enough,
-            poll_seconds=0.1,
             status_done=str(place / "done"),
             spec_hash_file=str(place / "spec-hash"),
-            completed=completed,
             status_completed=str(place / "completed"),
-            itself=itself,
-            before_command=before_command,
+            **values,
         )
         return [*shell, path]
 
@@ -350,13 +336,9 @@ def test_host_name_of_the_pod_itself_only_has_to_resolve(gate, run):
 
 def test_before_a_command_it_becomes_the_command(gate, run):
     mine = {"port": "mine", "hosts": "mine", "quick": "mine", "why": "mine"}
-    words = (
-        "sh",
-        "-c",
-        'tr "\\0" " " < /proc/$$/cmdline; echo "$port $hosts $quick $why"; exit 42',
-    )
+    text = 'tr "\\0" " " < /proc/$$/cmdline; echo "$port $hosts $quick $why"; exit 42'
     command = gate("localhost", ssh=False, before_command=True)
-    result = run(*command, *words, env={**os.environ, **mine})
+    result = run(*command, "sh", "-c", text, env={**os.environ, **mine})
     assert result.returncode == 42
     assert result.stdout.startswith("sh -c tr")
     assert result.stdout.endswith("mine mine mine mine\n")

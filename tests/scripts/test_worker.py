@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts.conftest import accepts
+
 NEVER = 600
 """Seconds between two looks at the run record, for tests that must not wait for one."""
 
@@ -91,7 +93,7 @@ def test_a_process_of_a_session_can_be_interrupted(serving, ssh):
     assert not ignored & 1 << signal.SIGINT - 1
 
 
-def test_the_end_of_the_run_ends_the_worker(serving, place):
+def test_the_end_of_the_run_ends_the_worker_and_its_sshd(serving, place, port, until):
     process, _, _ = serving()
     (place / "done").write_text("another run")
     time.sleep(0.5)
@@ -99,18 +101,7 @@ def test_the_end_of_the_run_ends_the_worker(serving, place):
     (place / "done").write_text("0f3a9c\n")
     assert process.wait(20) == 0
     assert _log(place) == ""
-
-
-def test_sshd_ends_with_the_worker(serving, port, place, until):
-    process, _, _ = serving()
-    (place / "done").write_text("0f3a9c")
-    process.wait(20)
-
-    def refused():
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) != 0
-
-    until(refused)
+    until(lambda: not accepts(port))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
