@@ -118,6 +118,4 @@ _VERSION = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]*", re.
 
 
 def _root(api_version: str) -> str:
-    if not _VERSION.fullmatch(api_version):
-        raise ClusterError("InvalidName", f"{api_version[:100]!r} is not a valid apiVersion")
     return ("/api/" if "/" not in api_version else "/apis/") + api_version
