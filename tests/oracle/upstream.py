@@ -31,10 +31,10 @@ def children(job: dict[str, Any], namespace: str, init_image: str = "alpine:3.10
     limit = main.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 1)
     slots = spec.get("slotsPerWorker", limit)
     hosts = [f"{name}-worker-{index}" for index in range(worker["replicas"])]
-    filled = _filled(facts)
-    objects = [*filled["objects"], _launcher(job, filled)]
+    additions = filled(TEXT, facts)
+    objects = [*additions["objects"], _launcher(job, additions)]
     for index, host in enumerate(hosts):
-        of_host = _filled({**facts, "host": host, "index": str(index)})
+        of_host = filled(TEXT, {**facts, "host": host, "index": str(index)})
         objects += [of_host["service"], _worker(job, host, of_host)]
     [config] = [value for value in objects if value["kind"] == "ConfigMap"]
     config["data"] |= {
@@ -46,43 +46,49 @@ def children(job: dict[str, Any], namespace: str, init_image: str = "alpine:3.10
     return [defaulted(value) for value in objects]
 
 
-def _filled(facts: dict[str, str]) -> Any:
-    text = TEXT
+def filled(text: str, facts: dict[str, str]) -> Any:
+    """A text of YAML with its names in angle brackets filled in."""
     for name, fact in facts.items():
         text = text.replace(f"<{name}>", fact)
     return yaml.safe_load(text)
 
 
-def _worker(job: dict[str, Any], host: str, filled: Any) -> dict[str, Any]:
-    pod = _pod(job, "worker", host, filled)
-    main = pod["spec"]["containers"][0]
+def _worker(job: dict[str, Any], host: str, additions: Any) -> dict[str, Any]:
+    value = _pod(job, "worker", host, additions)
+    main = value["spec"]["containers"][0]
     if not main.get("command"):
         script = "/usr/sbin/sshd  && sleep 365d" if _mode(job) == "ssh" else "sleep 365d"
         main["command"] = ["sh", "-c", script]
-    return _with_keys(job, pod, filled)
+    return _with_keys(job, value, additions)
 
 
-def _launcher(job: dict[str, Any], filled: Any) -> dict[str, Any]:
+def _launcher(job: dict[str, Any], additions: Any) -> dict[str, Any]:
     name = f"{job['metadata']['name']}-launcher"
-    pod = _pod(job, "launcher", name, filled)
-    pod["spec"]["serviceAccountName"] = name
-    _extend(pod["spec"], filled["launcher"])
-    main = pod["spec"]["containers"][0]
-    _extend(main, filled["main"])
+    value = _pod(job, "launcher", name, additions)
+    value["spec"]["serviceAccountName"] = name
+    extend(value["spec"], additions["launcher"])
+    main = value["spec"]["containers"][0]
+    extend(main, additions["main"])
     if _mode(job) == "kubexec":
-        _extend(main, filled["kubexec"])
-    return _with_keys(job, pod, filled)
+        extend(main, additions["kubexec"])
+    return _with_keys(job, value, additions)
 
 
-def _pod(job: dict[str, Any], role: str, name: str, filled: Any) -> dict[str, Any]:
-    template = copy.deepcopy(job["spec"]["etReplicaSpecs"][role]["template"])
+def _pod(job: dict[str, Any], role: str, name: str, additions: Any) -> dict[str, Any]:
+    template = job["spec"]["etReplicaSpecs"][role]["template"]
+    value = pod(template, name, additions["labels"][role])
+    value["spec"]["restartPolicy"] = "Never"
+    return value
+
+
+def pod(template: dict[str, Any], name: str, labels: dict[str, str]) -> dict[str, Any]:
+    """The Pod of a template, with labels of its operator."""
+    template = copy.deepcopy(template)
     metadata = template.get("metadata", {})
-    labels = {**metadata.get("labels", {}), **filled["labels"][role]}
-    meta: dict[str, Any] = {"name": name, "labels": labels}
+    meta: dict[str, Any] = {"name": name, "labels": {**metadata.get("labels", {}), **labels}}
     if metadata.get("annotations"):
         meta["annotations"] = metadata["annotations"]
-    spec = {**template["spec"], "restartPolicy": "Never"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
 
 
 def _mode(job: dict[str, Any]) -> str:
@@ -90,15 +96,15 @@ def _mode(job: dict[str, Any]) -> str:
     return mode
 
 
-def _with_keys(job: dict[str, Any], pod: dict[str, Any], filled: Any) -> dict[str, Any]:
+def _with_keys(job: dict[str, Any], pod: dict[str, Any], additions: Any) -> dict[str, Any]:
     if _mode(job) == "ssh":
-        _extend(pod["spec"], filled["keys"])
+        extend(pod["spec"], additions["keys"])
         for container in pod["spec"]["containers"]:
-            _extend(container, filled["mounts"])
+            extend(container, additions["mounts"])
     return pod
 
 
-def _extend(value: dict[str, Any], lists: dict[str, list[Any]]) -> None:
+def extend(value: dict[str, Any], lists: dict[str, list[Any]]) -> None:
     """Puts entries behind those of the lists of a value."""
     for key, entries in lists.items():
         value[key] = [*value.get(key, ()), *copy.deepcopy(entries)]
