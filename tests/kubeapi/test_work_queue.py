@@ -3,8 +3,7 @@
 import threading
 import time
 
-from etcompile.kubeapi.controller.backoff import backoff
-from etcompile.kubeapi.controller.work_queue import WorkQueue
+from etcompile.kubeapi.controller.work_queue import WorkQueue, backoff
 
 A, B = ("ml", "a"), ("ml", "b")
 

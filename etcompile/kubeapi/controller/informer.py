@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 
 from etcompile.kubeapi.client import Cluster
-from etcompile.kubeapi.controller.backoff import backoff
+from etcompile.kubeapi.controller.work_queue import backoff
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.watch_stream import Watch
 

@@ -1,9 +1,11 @@
 """A queue of keys to reconcile, now or at some time, each by one thread at a time.
 
-Ten events of one object are one entry, and an entry says nothing but its key.
+Ten events of one object are one entry, and an entry says nothing but its key. `backoff` says after
+how long a key that failed comes back.
 """
 
 import heapq
+import random
 import threading
 import time
 from collections import deque
@@ -13,6 +15,16 @@ _LONGEST_WAIT = 3600.0
 
 Key = tuple[str, str]
 """A namespace and a name."""
+
+LONGEST = 30.0
+"""Seconds to wait after failures in a row, at most."""
+_MOST_DOUBLINGS = 30  # 2 to the power of a month of failures is no number
+
+
+def backoff(failures: int, first: float = 0.05, longest: float = LONGEST) -> float:
+    """Return the seconds to wait after so many failures in a row, with jitter."""
+    doublings = max(0, min(failures - 1, _MOST_DOUBLINGS))
+    return min(first * 2.0**doublings, longest) * random.uniform(0.5, 1.0)  # noqa: S311
 
 
 class WorkQueue:
