@@ -24,8 +24,8 @@ from etcompile.compiler.stored_run import StoredRun, away_from, outside_of_gang
 from etcompile.k8s.objects import Object, is_going, labels_of, seconds
 from etcompile.k8s.pod_state import TOUCHED, how_it_ended
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.kubeapi.controller.work_queue import LONGEST, backoff
 from etcompile.kubeapi.controller.events import EventRecorder
+from etcompile.kubeapi.controller.work_queue import LONGEST, backoff
 from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.model.protocol import (
     JOB_LABEL,
