@@ -6,6 +6,7 @@ import socketserver
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,24 @@ def whoami(cluster) -> str:
     return name
 
 
+def user_of(file: Path) -> str:
+    """The name of the user that a kubeconfig describes."""
+    with connect(kubeconfig=file) as cluster:
+        return whoami(cluster)
+
+
+def refused(file: Path, match: str | None = None, **how: Any) -> ClusterError:
+    """Why a cluster does not answer to a kubeconfig; `match` is in the message."""
+    with (
+        connect(kubeconfig=file, **how) as cluster,
+        pytest.raises(ClusterError, match=match) as caught,
+    ):
+        cluster.version()
+    return caught.value
+
+
 def test_a_token(written):
-    with connect(kubeconfig=written({"token": "nobody-token"})) as cluster:
-        assert whoami(cluster) == "nobody"
+    assert user_of(written({"token": "nobody-token"})) == "nobody"
 
 
 def test_a_client_certificate_in_files_named_relative_to_the_kubeconfig(written, control_plane):
@@ -39,8 +55,7 @@ def test_a_client_certificate_in_files_named_relative_to_the_kubeconfig(written,
         "client-certificate": os.path.relpath(certificate, path.parent),
         "client-key": os.path.relpath(key, path.parent),
     }
-    with connect(kubeconfig=written(user)) as cluster:
-        assert whoami(cluster) == "alice"
+    assert user_of(written(user)) == "alice"
 
 
 def test_a_client_certificate_and_a_ca_as_data(written, control_plane, tmp_path, monkeypatch):
@@ -75,18 +90,13 @@ def test_a_service_account_with_rights_in_its_namespace_only(control_plane, name
 
 def test_somebody_else_is_acted_as(written):
     user = {"token": "admin-token", "as": "carol", "as-groups": ["system:masters", "ops"]}
-    with connect(kubeconfig=written(user)) as cluster:
-        assert whoami(cluster) == "carol"
+    assert user_of(written(user)) == "carol"
 
 
 def test_a_wrong_token_is_one_clear_error(written):
-    with (
-        connect(kubeconfig=written({"token": "wrong"})) as cluster,
-        pytest.raises(ClusterError, match="Unauthorized") as caught,
-    ):
-        cluster.version()
-    assert caught.value.diagnostics[0].code == "ET8002"
-    assert caught.value.attempts == 1
+    error = refused(written({"token": "wrong"}), match="Unauthorized")
+    assert error.diagnostics[0].code == "ET8002"
+    assert error.attempts == 1
 
 
 def test_a_token_file_is_read_again_every_minute(written, tmp_path):
@@ -131,8 +141,7 @@ def test_plugin_runs_again_when_its_token_has_expired(written, plugin, tmp_path)
 
 def test_plugin_runs_again_after_a_401(written, plugin, tmp_path):
     second = 'status["token"] = "stale" if count.read_text() == "1" else "admin-token"'
-    with connect(kubeconfig=written({"exec": plugin(TELL + second + PRINT)})) as cluster:
-        assert whoami(cluster) == "admin"
+    assert user_of(written({"exec": plugin(TELL + second + PRINT)})) == "admin"
     assert (tmp_path / "plugin.count").read_text() == "2"
 
 
@@ -142,8 +151,7 @@ def test_a_plugin_can_give_a_certificate(written, plugin, control_plane):
 status = {{"clientCertificateData": pathlib.Path({str(certificate)!r}).read_text(),
           "clientKeyData": pathlib.Path({str(key)!r}).read_text()}}
 """
-    with connect(kubeconfig=written({"exec": plugin(TELL + credentials + PRINT)})) as cluster:
-        assert whoami(cluster) == "dave"
+    assert user_of(written({"exec": plugin(TELL + credentials + PRINT)})) == "dave"
 
 
 def test_plugin_receives_the_cluster_info(written, plugin, control_plane):
@@ -155,8 +163,7 @@ assert info["spec"]["interactive"] is False
 """
     environment = [{"name": "SERVER", "value": control_plane.server}]
     entry = plugin(TELL + checks + PRINT, provideClusterInfo=True, env=environment)
-    with connect(kubeconfig=written({"exec": entry})) as cluster:
-        assert whoami(cluster) == "nobody"
+    assert user_of(written({"exec": entry})) == "nobody"
 
 
 @pytest.mark.parametrize(
@@ -169,22 +176,14 @@ assert info["spec"]["interactive"] is False
     ],
 )
 def test_a_plugin_that_fails_ends_the_command(written, plugin, source, said):
-    with (
-        connect(kubeconfig=written({"exec": plugin(source)})) as cluster,
-        pytest.raises(ClusterError, match=said) as caught,
-    ):
-        cluster.version()
-    assert caught.value.diagnostics[0].code == "ET8002"
+    error = refused(written({"exec": plugin(source)}), match=said)
+    assert error.diagnostics[0].code == "ET8002"
 
 
 def test_a_plugin_that_is_missing_says_how_to_install_it(written, plugin):
     entry = plugin("", command="no-such-plugin", installHint="brew install it")
-    with (
-        connect(kubeconfig=written({"exec": entry})) as cluster,
-        pytest.raises(ClusterError, match="no-such-plugin cannot be run") as caught,
-    ):
-        cluster.version()
-    assert caught.value.hint == "brew install it"
+    error = refused(written({"exec": entry}), match="no-such-plugin cannot be run")
+    assert error.hint == "brew install it"
 
 
 # ---- which file, which context -----------------------------------------------------------------
@@ -305,32 +304,22 @@ def test_a_certificate_of_another_authority_is_refused_at_once(written, tmp_path
 
     stranger = Authority(tmp_path).file
     path = written({"token": "admin-token"}, certificate_authority=str(stranger))
-    with (
-        connect(kubeconfig=path) as cluster,
-        pytest.raises(ClusterError, match="is not trusted") as caught,
-    ):
-        cluster.version()
-    assert caught.value.attempts == 1
-    assert caught.value.diagnostics[0].code == "ET8003"
+    error = refused(path, match="is not trusted")
+    assert error.attempts == 1
+    assert error.diagnostics[0].code == "ET8003"
 
 
 def test_a_certificate_is_not_looked_at_where_the_kubeconfig_says_so(written):
     path = written(
         {"token": "admin-token"}, certificate_authority=None, insecure_skip_tls_verify=True
     )
-    with connect(kubeconfig=path) as cluster:
-        assert whoami(cluster) == "admin"
+    assert user_of(path) == "admin"
 
 
 def test_a_server_may_have_another_name_in_its_certificate(written):
     user = {"token": "admin-token"}
-    with connect(kubeconfig=written(user, tls_server_name=SERVER_NAME)) as cluster:
-        assert whoami(cluster) == "admin"
-    with (
-        connect(kubeconfig=written(user, tls_server_name="other.test")) as cluster,
-        pytest.raises(ClusterError, match="is not trusted"),
-    ):
-        cluster.version()
+    assert user_of(written(user, tls_server_name=SERVER_NAME)) == "admin"
+    refused(written(user, tls_server_name="other.test"), match="is not trusted")
 
 
 @pytest.mark.parametrize(
@@ -345,17 +334,11 @@ def test_a_server_may_have_another_name_in_its_certificate(written):
 def test_a_server_that_never_answered_fails_at_once_by_its_name(written, server, problem):
     notices = []
     path = written({"token": "x"}, server=server)
-    with (
-        connect(
-            kubeconfig=path, retries=Retries(attempts=3, first=0.01), notice=notices.append
-        ) as cluster,
-        pytest.raises(ClusterError) as caught,
-    ):
-        cluster.version()
-    assert caught.value.attempts == 1
+    error = refused(path, retries=Retries(attempts=3, first=0.01), notice=notices.append)
+    assert error.attempts == 1
     assert notices == []
-    assert not caught.value.uncertain
-    assert problem in caught.value.message
+    assert not error.uncertain
+    assert problem in error.message
 
 
 def test_a_server_that_has_answered_is_waited_for_when_it_goes_away(written):
@@ -401,16 +384,11 @@ def test_an_alert_of_the_server_ends_it_unless_it_blames_the_bytes(written, aler
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Alert) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         path = written({"token": "x"}, server=f"https://127.0.0.1:{server.server_address[1]}")
-        with (
-            connect(kubeconfig=path, retries=Retries(attempts=3, first=0.01)) as cluster,
-            pytest.raises(ClusterError) as caught,
-        ):
-            cluster.version()
+        error = refused(path, retries=Retries(attempts=3, first=0.01))
         server.shutdown()
-    assert caught.value.attempts == attempts
+    assert error.attempts == attempts
 
 
 def test_a_server_on_loopback_is_reached_without_the_proxy_of_the_environment(written, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-    with connect(kubeconfig=written({"token": "admin-token"})) as cluster:
-        assert whoami(cluster) == "admin"
+    assert user_of(written({"token": "admin-token"})) == "admin"
