@@ -70,6 +70,12 @@ def metadata(job: Job, name: str, labels: dict[str, str], **more: object) -> dic
     return {"name": name, **namespace, "labels": labels, **more}
 
 
+def job_object(job: Job, api_version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    """Return an object with the labels of its job, and fields besides the metadata."""
+    head = {"apiVersion": api_version, "kind": kind}
+    return {**head, "metadata": metadata(job, name, job_labels(job)), **fields}
+
+
 def job_labels(job: Job) -> dict[str, str]:
     return {**job.labels, JOB_LABEL: job.name, **recommended_labels(job)}
 

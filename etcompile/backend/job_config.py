@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from etcompile.backend.identity import job_labels, metadata
+from etcompile.backend.identity import job_object
 from etcompile.backend.services import domain
 from etcompile.backend.texts import Texts
 from etcompile.launch.launchers import discovers_hosts, launch_program
@@ -63,12 +63,7 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
     if job.preflight is not None:
         data[PREFLIGHT_CHECK] = job.preflight.command + "\n"
     data[STORED_JOB] = stored
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata(job, job.config_name, job_labels(job)),
-        "data": data,
-    }
+    return job_object(job, "v1", "ConfigMap", job.config_name, data=data)
 
 
 def host_line(job: Job, lines: HostList, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.backend import gang, job_config, role_pods, secrets, services
-from etcompile.backend.identity import job_labels, metadata
+from etcompile.backend.identity import job_labels, job_object, metadata
 from etcompile.backend.texts import Texts
 from etcompile.model import Job, Member, Settings
 
@@ -57,16 +57,9 @@ def _account(job: Job) -> list[dict[str, Any]]:
     access = job.access
     if access is None:
         return []
-    labels = job_labels(job)
     objects: list[dict[str, Any]] = []
     if access.create_account:
-        objects.append(
-            {
-                "apiVersion": "v1",
-                "kind": "ServiceAccount",
-                "metadata": metadata(job, access.account, labels),
-            }
-        )
+        objects.append(job_object(job, "v1", "ServiceAccount", access.account))
     if access.rules:
         name = access.role or f"{job.name}-launcher"
         rules = [dict(rule) for rule in access.rules]
@@ -80,26 +73,11 @@ def _account(job: Job) -> list[dict[str, Any]]:
                 for rule in rules
                 if names or "pods/exec" not in rule["resources"]
             ]
-        subject = {
-            "kind": "ServiceAccount",
-            "name": access.account,
-            "namespace": job.namespace,
-        }
-        objects += [
-            {
-                "apiVersion": f"{_RBAC}/v1",
-                "kind": "Role",
-                "metadata": metadata(job, name, labels),
-                "rules": rules,
-            },
-            {
-                "apiVersion": f"{_RBAC}/v1",
-                "kind": "RoleBinding",
-                "metadata": metadata(job, name, labels),
-                "subjects": [subject],
-                "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
-            },
-        ]
+        account = {"kind": "ServiceAccount", "name": access.account, "namespace": job.namespace}
+        role_ref = {"apiGroup": _RBAC, "kind": "Role", "name": name}
+        binding = {"subjects": [account], "roleRef": role_ref}
+        objects.append(job_object(job, f"{_RBAC}/v1", "Role", name, rules=rules))
+        objects.append(job_object(job, f"{_RBAC}/v1", "RoleBinding", name, **binding))
     return objects
 
 

@@ -14,7 +14,7 @@ from etcompile.backend import job_config, pod_fields
 from etcompile.backend.identity import (
     identity_labels,
     index_labels,
-    job_labels,
+    job_object,
     metadata,
     pod_labels,
     recommended_labels,
@@ -107,19 +107,13 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
             # Hosts know the launcher by its name, so the next Pod must not start before the last
             # is gone.
             policy = {"podReplacementPolicy": "Failed"} if minor >= _REPLACES_PODS_BY_POLICY else {}
-            pods.append(
-                {
-                    "apiVersion": "batch/v1",
-                    "kind": "Job",
-                    "metadata": metadata(job, name, job_labels(job)),
-                    "spec": {
-                        **{field: limit for field, limit in limits.items() if limit is not None},
-                        **policy,
-                        **({"suspend": True} if job.run.suspended else {}),
-                        "template": template,
-                    },
-                }
-            )
+            of_job = {
+                **{field: limit for field, limit in limits.items() if limit is not None},
+                **policy,
+                **({"suspend": True} if job.run.suspended else {}),
+                "template": template,
+            }
+            pods.append(job_object(job, "batch/v1", "Job", name, spec=of_job))
             continue
         finalizers = role.template.finalizers
         more = {"finalizers": list(finalizers)} if finalizers else {}

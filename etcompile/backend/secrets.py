@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.backend.identity import job_labels, metadata
+from etcompile.backend.identity import job_labels, job_object, metadata
 from etcompile.model import Job, SecretMode, SshCredentials
 from etcompile.model.keypair import key_pair
 from etcompile.model.protocol import KEY_PAIR
@@ -70,13 +70,8 @@ def resolve(job: Job, mode: SecretMode) -> tuple[Job, Objects]:
             named = mode.name if mode.name and not mode.file else ssh.secret
             ssh = structs.replace(ssh, provider_class=named, copied=True)
             if mode.file:
-                provider = {
-                    "apiVersion": "secrets-store.csi.x-k8s.io/v1",
-                    "kind": "SecretProviderClass",
-                    "metadata": metadata(job, named, job_labels(job)),
-                    "spec": {},
-                }
-                objects = [provider]
+                api = "secrets-store.csi.x-k8s.io/v1"
+                objects = [job_object(job, api, "SecretProviderClass", named, spec={})]
     return structs.replace(job, credentials=ssh), objects
 
 
@@ -114,7 +109,7 @@ def _external(job: Job, ssh: SshCredentials, mode: SecretMode) -> Objects:
 
     The Secret has the keys that the Pods expect, so that Pods are the same in every mode.
     """
-    name, labels = f"{job.name}-ssh", job_labels(job)
+    name = f"{job.name}-ssh"
     objects: Objects = []
     source: dict[str, Any]
     halves = {"private": ssh.private_key, "public": ssh.public_key}
@@ -131,33 +126,18 @@ def _external(job: Job, ssh: SshCredentials, mode: SecretMode) -> Objects:
     else:
         generator = {"apiVersion": _GENERATORS, "kind": "SSHKey", "name": name}
         source = {"dataFrom": [{"sourceRef": {"generatorRef": generator}}]}
-        objects.append(
-            {
-                "apiVersion": _GENERATORS,
-                "kind": "SSHKey",
-                "metadata": metadata(job, name, labels),
-                "spec": {"keyType": "ed25519", "comment": job.name},
-            }
-        )
+        spec = {"keyType": "ed25519", "comment": job.name}
+        objects.append(job_object(job, _GENERATORS, "SSHKey", name, spec=spec))
     ending = "" if mode.name else "Key"
     texts = {key: f"{{{{ .{half}{ending} }}}}" for half, key in halves.items()}
     config = {"config": ssh.config} if ssh.config else {}
-    objects.append(
-        {
-            "apiVersion": "external-secrets.io/v1",
-            "kind": "ExternalSecret",
-            "metadata": metadata(job, name, labels),
-            "spec": {
-                # Any other policy makes a new key pair at every refresh.
-                "refreshPolicy": "CreatedOnce",
-                "target": {
-                    "name": ssh.secret,
-                    "creationPolicy": "Owner",
-                    "immutable": True,
-                    "template": {"type": ssh.secret_type, "data": {**texts, **config}},
-                },
-                **source,
-            },
-        }
-    )
-    return objects
+    target = {
+        "name": ssh.secret,
+        "creationPolicy": "Owner",
+        "immutable": True,
+        "template": {"type": ssh.secret_type, "data": {**texts, **config}},
+    }
+    # Any other policy makes a new key pair at every refresh.
+    whole = {"refreshPolicy": "CreatedOnce", "target": target, **source}
+    api = "external-secrets.io/v1"
+    return [*objects, job_object(job, api, "ExternalSecret", name, spec=whole)]
