@@ -4,6 +4,7 @@ A page is read as Markdown: blocks of code hold whole commands, as somebody woul
 code within a sentence may leave out what the sentence is not about.
 """
 
+import contextlib
 import functools
 import re
 import shlex
@@ -29,7 +30,22 @@ PAGES = tuple(
 )
 _SHELLS = frozenset({"", "sh", "console", "bash"})
 _HEREDOC = re.compile(r"<<'?(\w+)'?.*?^\1$", re.MULTILINE | re.DOTALL)
-_ENDS = frozenset({"|", "||", "&", "&&", ";", "(", ")"})
+_CALL = re.compile(
+    r"""
+    (?: ^ | [|&;(!] | \b exec | \b kubectl ) \s*  # where a command begins
+    (?: \w+=\S* \s+ )*                           # variables
+    (?: \S*/ )? etcompile (?= \s | $ )
+    (
+        (?: '[^']*' | "[^"]*"                     # what is quoted
+          | \d* [<>]+ &? \s* [^\s|&;]+            # redirections
+          | [^'"|&;()<>#\n]                      # all else until the command ends
+          | (?<= \S ) \#                         # not a comment
+        )*
+    )
+    """,
+    re.VERBOSE,
+)
+_REDIRECTION = re.compile(r"""(?P<quoted>'[^']*'|"[^"]*")|\d*[<>]+&?\s*\S+""")
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 
@@ -75,43 +91,6 @@ def _of_block(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _of_line(line: str) -> Iterator[tuple[str, ...]]:
     """What follows `etcompile` in a line of a shell, for each time that it is called."""
-    if "etcompile" not in line:
-        return
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    lexer.commenters = "#"
-    try:
-        tokens = list(lexer)
-    except ValueError:
-        return  # no line of a shell: what a command writes
-    call: list[str] = []
-    for token in [*tokens, ";"]:
-        if token in _ENDS:
-            if (words := _words(call)) is not None:
-                yield words
-            call = []
-        else:
-            call.append(token)
-
-
-def _words(call: list[str]) -> tuple[str, ...] | None:
-    """The words of one call of a program behind `etcompile`, if it is that."""
-    words = [word for word in call if word != "exec"]
-    while words and re.match(r"\w+=|!$", words[0]):
-        words.pop(0)
-    if words[:2] == ["kubectl", "etcompile"]:
-        words.pop(0)
-    if not words or words[0].rsplit("/", 1)[-1] != "etcompile":
-        return None
-    result = []
-    skips = False
-    for word in words[1:]:
-        if re.fullmatch(r"[<>]+&?", word):
-            skips = True
-            if result and result[-1].isdecimal():  # of `2>&1`
-                result.pop()
-        elif skips:
-            skips = False
-        else:
-            result.append(word)
-    return tuple(result)
+    for call in _CALL.finditer(line):
+        with contextlib.suppress(ValueError):  # no line of a shell: what a command writes
+            yield tuple(shlex.split(_REDIRECTION.sub(lambda part: part["quoted"] or "", call[1])))
