@@ -15,7 +15,6 @@ import yaml
 
 from consumers.programs import INSTALLATION
 from etcompile.integrations.watcher_manifests import NAME, Installation, manifests
-from etcompile.kubeapi import connect
 from gobuilds import NoProgramError, run_go
 from installation.choices import CHOICES, IMAGE, REGISTRY, RIGHTS
 from installation.doors import (
@@ -24,7 +23,6 @@ from installation.doors import (
     Rendered,
     by_helm,
     by_kustomize,
-    is_guarded,
     overlay,
     run,
 )
@@ -383,61 +381,3 @@ def test_what_is_said_after_an_installation(
     assert "trusts" not in said
     said = notes({**values, "policy": {"create": False}})
     assert "trusts everyone who can write ConfigMaps" in said
-
-
-def test_watcher_of_a_release_runs_with_its_deployment_arguments(
-    releases: Releases, control_plane, namespace: str
-) -> None:
-    """The program, with the arguments of the Deployment and the ServiceAccount's rights."""
-    other = control_plane.namespace()
-    values = {"namespaces": [other], "extraArgs": ["--verbose"]}
-    done = releases("install", "1e3", namespace, CHART, values=values)
-    assert done.returncode == 0, done.stderr
-    path = f"{WAYS['Deployment'].format(namespace)}/1e3-etcompile-watch"
-    pod = control_plane.ask("GET", path)["spec"]["template"]["spec"]
-    account = control_plane.service_account(namespace, pod["serviceAccountName"])
-    arguments = pod["containers"][0]["args"]
-    arguments[arguments.index(":8080")] = "127.0.0.1:0"
-    kubeconfig = control_plane.kubeconfig()
-    with connect(kubeconfig=kubeconfig, namespace=other) as cluster:
-        eventually(lambda: is_guarded(cluster, other), 30, lambda: "no policy")
-    watcher = subprocess.Popen(
-        [sys.executable, "-m", "etcompile", *arguments],
-        env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig(token=account))},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-
-        def led() -> bool:
-            assert watcher.poll() is None, watcher.stderr.read()
-            items = control_plane.ask("GET", leases)["items"]
-            return "1e3-etcompile-watch" in [lease["metadata"]["name"] for lease in items]
-
-        eventually(led, 30, lambda: "it does not lead")
-        used = f"system:serviceaccount:{namespace}:1e3-etcompile-watch"
-
-        def requests() -> list[dict[str, Any]]:
-            audit = control_plane.audit()
-            return [event for event in audit if event["user"]["username"] == used]
-
-        def has_read() -> bool:
-            # Not all that it asks for is a resource.
-            asks = ((event.get("objectRef") or {}, event["verb"]) for event in requests())
-            seen = {(about.get("resource"), verb) for about, verb in asks}
-            return {("pods", "list"), ("configmaps", "list"), ("jobs", "list")} <= seen
-
-        eventually(has_read, 30, lambda: "it does not read")
-        forbidden = "etcompile-policy-check"
-        assert [
-            event["requestURI"]
-            for event in requests()
-            if event.get("responseStatus", {}).get("code") == 403
-            and forbidden not in json.dumps(event.get("requestObject", {}))
-        ] == []
-    finally:
-        watcher.terminate()
-        _, said = watcher.communicate(timeout=30)
-    # It asked whether the policy is in force, and it is, by the name that the chart gives it.
-    assert "trusts everyone" not in said
