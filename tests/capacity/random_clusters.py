@@ -3,7 +3,10 @@
 import copy
 import random
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from etcompile import Settings
 
@@ -12,14 +15,10 @@ Object = dict[str, Any]
 ZONE, RACK = "topology.kubernetes.io/zone", "example.com/rack"
 HOST, MODEL = "kubernetes.io/hostname", "node.kubernetes.io/instance-type"
 GPU, NIC = "nvidia.com/gpu", "example.com/nic"
-TAINTS = (
-    {"key": GPU, "value": "present", "effect": "NoSchedule"},
-    {"key": "dedicated", "value": "research", "effect": "NoSchedule"},
-    {"key": "spot", "effect": "NoExecute"},
-    {"key": "slow", "value": "disk", "effect": "PreferNoSchedule"},
-    {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
-    {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
-)
+_CLASSES = yaml.safe_load(Path(__file__).with_name("classes.yaml").read_text("utf-8"))
+TAINTS = tuple(_CLASSES["taints"])
+PRIORITY_CLASSES = tuple(_CLASSES["priority"])
+RUNTIME_CLASSES = tuple(_CLASSES["runtime"])
 SHAPES = (
     (4, 16, 0),
     (8, 32, 0),
@@ -30,36 +29,6 @@ SHAPES = (
     (96, 768, 8),
 )
 """CPUs, GiB and GPUs of a node."""
-
-PRIORITY_CLASSES = tuple(
-    {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-    }
-    for name, value in (("urgent", 1000), ("batch", -10))
-)
-RUNTIME_CLASSES = tuple(
-    {
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": name},
-        "handler": "runc",
-        "overhead": {"podFixed": {"cpu": "250m", "memory": "160Mi"}},
-        **more,
-    }
-    for name, more in (
-        ("sandboxed", {}),
-        (
-            "sandboxed-gpu",
-            {"scheduling": {"nodeSelector": {"gpus": "yes"}, "tolerations": [{"key": GPU}]}},
-        ),
-    )
-)
-for _class in RUNTIME_CLASSES:
-    for _toleration in _class.get("scheduling", {}).get("tolerations", ()):
-        _toleration["operator"] = "Exists"
 
 
 @dataclass

@@ -20,6 +20,7 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.model import supervision
 from etcompile.model.protocol import status_name
 from node.real_cluster import KUBECONFIG, Cluster
+from specs import kubeflow_job
 from waiting import eventually
 
 RANK = Path(__file__).with_name("rank.py")
@@ -174,19 +175,13 @@ class Gang:
         spec = {"containers": [container], "volumes": volumes}
         template = {"spec": {**spec, "terminationGracePeriodSeconds": grace}}
         replicas = {"restartPolicy": "OnFailure", "template": template}
-        self.document = {
-            "apiVersion": "kubeflow.org/v1",
-            "kind": "PyTorchJob",
-            "metadata": {"name": "gang", "annotations": dict(annotations)},
-            "spec": {
-                "nprocPerNode": "1",
-                "runPolicy": {"cleanPodPolicy": "None"},
-                "pytorchReplicaSpecs": {
-                    "Master": {"replicas": 1, **replicas},
-                    "Worker": {"replicas": size - 1, **replicas},
-                },
-            },
-        }
+        self.document = kubeflow_job(
+            "PyTorchJob",
+            {"Master": {"replicas": 1, **replicas}, "Worker": {"replicas": size - 1, **replicas}},
+            nprocPerNode="1",
+            runPolicy={"cleanPodPolicy": "None"},
+        )
+        self.document["metadata"] = {"name": "gang", "annotations": dict(annotations)}
 
     def apply(self) -> None:
         code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}}

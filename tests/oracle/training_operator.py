@@ -8,8 +8,10 @@ has a builder of its own, and gang schedulers are not in it.
 import copy
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import upstream
 from defaults import defaulted
 
 LABELS = "training.kubeflow.org"
@@ -29,10 +31,7 @@ CASED = {
 }
 """training-operator.md 1.3, item 2: types whose casing is mended before anybody objects."""
 
-WAIT = (
-    "err=1;for i in $(seq 100); do if nslookup {0}; then err=0 && break; fi;"
-    "echo waiting for master; sleep 2; done; exit $err"
-)
+TEXT = Path(__file__).with_name("training_operator.yaml").read_text("utf-8")
 Types = Mapping[str, Any]
 
 
@@ -147,23 +146,11 @@ def _pod(
         if env and (kind != "TFJob" or container["name"] == "tensorflow"):
             container.setdefault("env", []).extend(copy.deepcopy(env))
     if kind == "PyTorchJob" and name == "Worker" and "Master" in types:
-        spec.setdefault("initContainers", []).append(_wait(_host(job, "Master", 0)))
+        waits = upstream.filled(TEXT, {"master": _host(job, "Master", 0)})["init container"]
+        spec.setdefault("initContainers", []).append(waits)
     policy = replica["restartPolicy"]
     spec["restartPolicy"] = "Never" if policy == "ExitCode" else policy
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-
-
-def _wait(host: str) -> dict[str, Any]:
-    return {
-        "name": "init-pytorch",
-        "image": "alpine:3.10",
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["sh", "-c", WAIT.format(host)],
-        "resources": {
-            "limits": {"cpu": "100m", "memory": "20Mi"},
-            "requests": {"cpu": "50m", "memory": "10Mi"},
-        },
-    }
 
 
 def _service(
@@ -184,22 +171,10 @@ def _service(
 
 def _autoscaler(job: Mapping[str, Any], types: Types) -> dict[str, Any]:
     low, high = _range(job, types)
-    name = job["metadata"]["name"]
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name},
-        "spec": {
-            "scaleTargetRef": {
-                "kind": "PyTorchJob",
-                "name": name,
-                "apiVersion": "kubeflow.org/v1",
-            },
-            "minReplicas": low,
-            "maxReplicas": high,
-            "metrics": job["spec"]["elasticPolicy"]["metrics"],
-        },
-    }
+    value: dict[str, Any] = upstream.filled(TEXT, {"job": job["metadata"]["name"]})["autoscaler"]
+    metrics = job["spec"]["elasticPolicy"]["metrics"]
+    value["spec"] |= {"minReplicas": low, "maxReplicas": high, "metrics": metrics}
+    return value
 
 
 # Variables, section 1 of each kind ----------------------------------------------------------------
