@@ -67,7 +67,7 @@ class Row(Struct, frozen=True):
     misses: str = ""
 
 
-class Known(Struct, frozen=True):
+class Known(Struct, frozen=True, dict=True):
     """The content of `causes.yaml`."""
 
     causes: tuple[Cause, ...]
@@ -81,6 +81,10 @@ class Known(Struct, frozen=True):
     texts: tuple[Row, ...]
     shapes: Mapping[str, Row]
     ignored: tuple[Row, ...]
+
+    @functools.cached_property
+    def by_name(self) -> Mapping[str, Cause]:
+        return {cause.name: cause for cause in self.causes}
 
 
 OTHER_NODE_WANTED, PREFLIGHT_FAILED = "PreflightNode", "Preflight"
@@ -110,11 +114,6 @@ def known() -> Known:
 
 
 @functools.cache
-def _causes() -> Mapping[str, Cause]:
-    return {cause.name: cause for cause in known().causes}
-
-
-@functools.cache
 def _rows(name: str) -> tuple[tuple[tuple[str, ...], re.Pattern[str] | None, str], ...]:
     """Return plain words, patterns and cause of each row of `messages`, `texts` or `ignored`.
 
@@ -136,7 +135,7 @@ def _shape(name: str) -> re.Pattern[str]:
 
 
 def names() -> frozenset[str]:
-    return frozenset(_causes())
+    return frozenset(known().by_name)
 
 
 def missing_object(message: str) -> Mapping[str, str] | None:
@@ -157,7 +156,8 @@ def signal_of(code: int | None) -> int:
 
 
 def is_strike(name: str) -> bool:
-    return name in _causes() and _causes()[name].blame == "node"
+    cause = known().by_name.get(name)
+    return cause is not None and cause.blame == "node"
 
 
 @functools.lru_cache(maxsize=1024)
@@ -177,7 +177,7 @@ def cause_of(
         tail: The last lines that it wrote.
         job: What the names of the job's Pods begin with; empty if that is not known.
     """
-    causes = _causes()
+    causes = known().by_name
     words = " ".join((message or tail).split())[:_LONGEST_LINE]
     if reason and (name := _named(f"{reason}: {words}", "messages")):
         return causes[name]
@@ -419,7 +419,7 @@ def _continues(line: str, name: str) -> bool:
 
 def _meaning(said: _Statement, job: str) -> Cause | None:
     """Return the cause that a statement names; of a chain of exceptions, the last known one."""
-    causes = _causes()
+    causes = known().by_name
     for words in sorted(said.words, key=lambda words: bool(_shape("vague").search(words))):
         name = _named(words)
         if name in ("Connection", "Unreachable"):
@@ -443,7 +443,7 @@ def _meaning(said: _Statement, job: str) -> Cause | None:
 def _exception(words: str) -> Cause:
     line = words[:_LONGEST_WORDS]
     text = f"ended with an exception, {line}"
-    return structs.replace(_causes()["Exception"], text=text, line=line)
+    return structs.replace(known().by_name["Exception"], text=text, line=line)
 
 
 def _shown(words: str, name: str, job: str) -> str:
