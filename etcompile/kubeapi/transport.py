@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment
@@ -263,7 +263,9 @@ def _proxy(access: Access, server: SplitResult) -> str:
     if not proxy or _loopback(host):
         return ""
     # NO_PROXY names a host, its domain or its network, as Go reads it.
-    address = _address(host)
+    address = None
+    with suppress(ValueError):
+        address = ip_address(host)
     for entry in filter(None, (part.strip().lower() for part in proxies.get("no", "").split(","))):
         if entry == "*":
             return ""
@@ -284,15 +286,10 @@ def _proxy(access: Access, server: SplitResult) -> str:
 
 
 def _loopback(host: str) -> bool:
-    address = _address(host)
-    return host == "localhost" or (address is not None and address.is_loopback)
-
-
-def _address(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        return ip_address(host)
+        return ip_address(host).is_loopback
     except ValueError:
-        return None
+        return host == "localhost"
 
 
 def _words(error: BaseException) -> str:
