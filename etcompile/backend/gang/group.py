@@ -201,10 +201,9 @@ def group_of(
 
 def pod_specs(objects: Sequence[Object]) -> Iterator[tuple[Object, Mapping[str, Any]]]:
     for value in objects:
-        if value["kind"] == "Pod" and ROLE_LABEL in labels_of(value):
-            yield value, value["spec"]
-        elif value["kind"] == "Job" and ROLE_LABEL in labels_of(value["spec"]["template"]):
-            yield value["spec"]["template"], value["spec"]["template"]["spec"]
+        pod = value["spec"]["template"] if value["kind"] == "Job" else value
+        if value["kind"] in ("Pod", "Job") and ROLE_LABEL in labels_of(pod):
+            yield pod, pod["spec"]
 
 
 def place_of(group: Group, pod: Object) -> Place | None:
