@@ -159,18 +159,18 @@ _GPU = "nvidia.com/gpu"
 def with_preflight(job: Job, objects: Sequence[Object]) -> tuple[Object, ...]:
     if job.preflight is None:
         return tuple(objects)
+    roles = {role.name: role for role in job.roles if role.name in job.preflight.roles}
     result = []
     for value in objects:
         if value["kind"] == "Job":
-            template = _pod_with_preflight(job, value["spec"]["template"])
+            template = _pod_with_preflight(roles, value["spec"]["template"])
             value = {**value, "spec": {**value["spec"], "template": template}}  # noqa: PLW2901
-        result.append(_pod_with_preflight(job, value) if value["kind"] == "Pod" else value)
+        result.append(_pod_with_preflight(roles, value) if value["kind"] == "Pod" else value)
     return tuple(result)
 
 
-def _pod_with_preflight(job: Job, pod: Object) -> Object:
-    role = job.role(labels_of(pod).get(ROLE_LABEL, ""))
-    if job.preflight is None or role is None or role.name not in job.preflight.roles:
+def _pod_with_preflight(roles: Mapping[str, Role], pod: Object) -> Object:
+    if (role := roles.get(labels_of(pod).get(ROLE_LABEL, ""))) is None:
         return pod
     spec = pod["spec"]
     main = next((c for c in spec["containers"] if c["name"] == role.template.main), None)
