@@ -216,3 +216,75 @@ def queues(nominal, used="0", borrowing=None, cohort=None, others=()):
 def test_takes_queues_of_kueue_into_account(cluster, expected):
     job = workers(4, labels={"kueue.x-k8s.io/queue-name": "main"})
     assert verdict([node("a")], job, extras=cluster) == expected
+
+
+# What the API server adds to Pods, and refuses, before a scheduler sees them ---------------------
+
+
+def test_a_runtime_class_adds_its_overhead_its_node_selector_and_its_tolerations():
+    runtime = {
+        "metadata": {"name": "kata"},
+        "overhead": {"podFixed": {"cpu": "500m"}},
+        "scheduling": {"nodeSelector": {"kata": "yes"}, "tolerations": [{"operator": "Exists"}]},
+    }
+    plain, kata = node("a"), node("b", labels={"kata": "yes"}, taints=[("kata", "NoSchedule")])
+    classes = {"RuntimeClass": [runtime]}
+    fitting = pod("p", cpu="7500m", runtimeClassName="kata")
+    assert verdict([plain, kata], [fitting], extras=classes) == "fits"
+    assert verdict([plain], [fitting], extras=classes) == "never"
+    larger = pod("p", cpu="7600m", runtimeClassName="kata")
+    assert verdict([plain, kata], [larger], extras=classes) == "never"
+    assert verdict([plain, kata], [fitting]) == "unknown"
+
+
+def test_a_limit_range_may_change_or_refuse_pods():
+    metadata = {"namespace": "ml", "name": "limits"}
+    limits = {"metadata": metadata, "spec": {"limits": [{"type": "Container"}]}}
+    assert verdict([node("a")], [pod("p")], extras={"LimitRange": [limits]}) == "unknown"
+    assert verdict([node("a")], [pod("p", cpu="9")], extras={"LimitRange": [limits]}) == "never"
+
+
+def test_each_container_must_name_what_a_quota_limits():
+    quota = {
+        "metadata": {"namespace": "ml", "name": "team"},
+        "spec": {"hard": {"requests.memory": "10Gi"}},
+        "status": {"hard": {"requests.memory": "10Gi"}, "used": {"requests.memory": "0"}},
+    }
+    first = {"name": "first", "image": "i", "resources": {"requests": {"memory": "1Mi"}}}
+    good, bad = pod("p", initContainers=[first]), pod("p", initContainers=[{"name": "first"}])
+    assert verdict([node("a")], [good], extras={"ResourceQuota": [quota]}) == "fits"
+    assert verdict([node("a")], [bad], extras={"ResourceQuota": [quota]}) == "over-quota"
+
+
+def test_kueue_may_prefer_another_flavor_to_borrowing():
+    flavors = [
+        {"name": name, "resources": [{"name": "cpu", "nominalQuota": quota}]}
+        for name, quota in (("small", "1"), ("large", "4"))
+    ]
+    memory = {"name": "small", "resources": [{"name": "memory", "nominalQuota": "1Ti"}]}
+    spec = {
+        "cohortName": "all",
+        "namespaceSelector": {},
+        "resourceGroups": [
+            {"coveredResources": ["cpu"], "flavors": flavors},
+            {"coveredResources": ["memory"], "flavors": [memory]},
+        ],
+    }
+    other = {"metadata": {"name": "other"}, "spec": spec}
+    labels = [("kueue.x-k8s.io/queue-name", "main")]
+    local = {"metadata": {"namespace": "ml", "name": "main"}, "spec": {"clusterQueue": "own"}}
+    named = [
+        {
+            "metadata": {"name": name},
+            "spec": {"nodeLabels": {"size": name}} if name == "large" else {},
+        }
+        for name in ("small", "large")
+    ]
+
+    def cluster(choice):
+        queue = {"metadata": {"name": "own"}, "spec": {**spec, "flavorFungibility": choice}}
+        return {"LocalQueue": [local], "ClusterQueue": [queue, other], "ResourceFlavor": named}
+
+    pods, nodes = [pod("p", cpu="2", labels=labels)], [node("a")]
+    assert verdict(nodes, pods, extras=cluster({})) == "fits"
+    assert verdict(nodes, pods, extras=cluster({"whenCanBorrow": "TryNextFlavor"})) == "unknown"
