@@ -10,7 +10,7 @@ import yaml
 import etcompile
 from commandline import etcompile as run
 from etcompile.integrations.krm import answer
-from specs import kubeflow_job, patch
+from specs import kubeflow_job, manifest, patch
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 SKIP = etcompile.Options(skip_managed_by=True)
@@ -100,10 +100,7 @@ def test_the_command_line_skips(folder: Path, command: str) -> None:
     assert done.returncode == 0
     assert "ET2112" in done.stderr
     assert "elsewhere-worker-0" not in done.stdout
-
-
-def test_strict_refuses_a_skipped_job(folder: Path) -> None:
-    assert run("render", folder, "--config", "skip-managed-by=true", "--strict").returncode == 2
+    assert run(command, folder, "--config", "skip-managed-by=true", "--strict").returncode == 2
 
 
 def test_a_folder_says_what_leaves_it(folder: Path, tmp_path: Path) -> None:
@@ -116,20 +113,12 @@ def test_a_folder_says_what_leaves_it(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_function_leaves_the_item_as_it_came() -> None:
-    config = {
-        "apiVersion": "etcompile.dev/v1alpha1",
-        "kind": "EtcompileTransformer",
-        "metadata": {"name": "t"},
-        "spec": {"skipManagedBy": True},
-    }
+    version, spec = "etcompile.dev/v1alpha1", {"skipManagedBy": True}
+    config = manifest("EtcompileTransformer", "t", api_version=version, spec=spec)
+    listed = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList"}
     for items in ([job("here"), managed("elsewhere")], [managed("elsewhere")]):
-        item = {
-            "apiVersion": "config.kubernetes.io/v1",
-            "kind": "ResourceList",
-            "items": items,
-            "functionConfig": config,
-        }
-        response = answer(json.dumps(item).encode(), etcompile.Options())
+        question = {**listed, "items": items, "functionConfig": config}
+        response = answer(json.dumps(question).encode(), etcompile.Options())
         assert not response.refused
         answered = yaml.safe_load("".join(response.texts()))
         assert answered["items"][-1] == managed("elsewhere")

@@ -55,14 +55,10 @@ def _exactly(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-@given(_VALUES)
-def test_any_value_is_read_back_by_yaml_1_1(value: Any) -> None:
-    assert _exactly(_as_pyyaml(to_yaml(value))) == _exactly(value)
-
-
-@given(_VALUES)
-def test_any_value_is_read_back_by_yaml_1_2(value: Any) -> None:
-    assert _exactly(_as_yaml_1_2(to_yaml(value))) == _exactly(value)
+@pytest.mark.parametrize("read", [_as_pyyaml, _as_yaml_1_2])
+@given(value=_VALUES)
+def test_any_value_is_read_back_by_yaml_1_1_and_1_2(read: Any, value: Any) -> None:
+    assert _exactly(read(to_yaml(value))) == _exactly(value)
 
 
 @given(_VALUES)

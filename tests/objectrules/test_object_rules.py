@@ -6,6 +6,7 @@ import yaml
 import etcompile
 from etcompile.k8s.validation import object_problems
 from objectrules.rows import problems, rows
+from specs import kubeflow_job, manifest, patch, replicas, warnings
 
 
 def messages(text: str, **options) -> list[str]:
@@ -16,22 +17,17 @@ def messages(text: str, **options) -> list[str]:
 
 
 def test_a_config_map_above_one_mebibyte_is_refused():
-    value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-    full = {**value, "data": {"a": "x" * 1024 * 1024}}
+    full = manifest("ConfigMap", "a", data={"a": "x" * 1024 * 1024})
     assert etcompile.compile([full]).ok
-    over = {**value, "data": {"a": "x" * 1024 * 1024}, "binaryData": {"b": "AAEC"}}
-    problem, *_ = etcompile.compile([over]).diagnostics
+    problem, *_ = etcompile.compile([{**full, "binaryData": {"b": "AAEC"}}]).diagnostics
     assert problem.message == "ConfigMap: holds 1025 KiB; the API server allows 1024 KiB"
 
 
 @pytest.mark.parametrize("name", [False, 0, 1.5])
 def test_a_name_that_yaml_reads_as_something_else_is_one_error(name):
-    compilation = etcompile.compile(
-        [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}]
-    )
-    assert [(one.message.split(", not")[0], one.hint) for one in compilation.diagnostics] == [
-        ("metadata.name: must be text", "put it in quotes")
-    ]
+    [problem] = etcompile.compile([manifest("ConfigMap", name)]).diagnostics
+    assert problem.message.startswith("metadata.name: must be text, not")
+    assert problem.hint == "put it in quotes"
 
 
 @pytest.mark.parametrize("field", ["name", "generateName", "namespace"])
@@ -105,37 +101,14 @@ def test_what_only_passes_through_is_left_to_the_api_server_beyond_its_schema():
 def test_images_that_no_runtime_can_pull_are_reported_in_any_template(image):
     job = yaml.safe_load(JOB.replace("nginx:1.27", image))
     assert "ET4020" in [one.code for one in etcompile.compile([job]).diagnostics]
-    pod = {"name": "a", "image": image}
-    value = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
-    compilation = etcompile.compile([{**value, "spec": {"containers": [pod]}}])
-    assert "ET4020" in [one.code for one in compilation.diagnostics]
+    pod = manifest("Pod", "a", spec={"containers": [{"name": "a", "image": image}]})
+    assert "ET4020" in warnings(pod)
 
 
-def test_images_of_pods_that_overlays_change_are_looked_at_too(tmp_path):
-    job = """
-apiVersion: kubeflow.org/v1
-kind: PyTorchJob
-metadata: {name: a}
-spec:
-  pytorchReplicaSpecs:
-    Worker:
-      replicas: 1
-      template: {spec: {containers: [{name: pytorch, image: "a:1"}]}}
-"""
-    overlay = """
-apiVersion: etcompile.dev/v1alpha1
-kind: Overlay
-metadata: {name: prod}
-patches:
-  - target: {kind: Pod}
-    patch: [{op: replace, path: /spec/containers/0/image, value: "ghcr.io/x//y:1"}]
-"""
-    (tmp_path / "overlay.yaml").write_text(overlay)
-    compilation = etcompile.compile(
-        list(yaml.safe_load_all(job)),
-        etcompile.Options(overlays=(str(tmp_path / "overlay.yaml"),)),
-    )
-    assert "ET4020" in [one.code for one in compilation.diagnostics]
+def test_images_of_pods_that_overlays_change_are_looked_at_too():
+    change = {"op": "replace", "path": "/spec/containers/0/image", "value": "ghcr.io/x//y:1"}
+    overlay = patch([change], kind="Pod")
+    assert "ET4020" in warnings(kubeflow_job("PyTorchJob", {"Worker": 1}), overlays=(overlay,))
 
 
 def test_field_rejected_by_the_schema_is_reported_once():
@@ -176,14 +149,8 @@ def test_no_row_is_upset_by_a_value_of_another_type():
 
 @pytest.mark.parametrize("key", ["30000", "007"])
 def test_a_key_of_digits_is_a_key_and_no_index(key):
-    container = {"name": "pytorch", "image": "a:1", "resources": {"limits": {key: "1 Gi"}}}
-    worker = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
-    job = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": "a"},
-        "spec": {"pytorchReplicaSpecs": {"Worker": worker}},
-    }
+    worker = replicas("PyTorchJob", 1, resources={"limits": {key: "1 Gi"}})
+    job = kubeflow_job("PyTorchJob", {"Worker": worker})
     messages = [one.message for one in etcompile.compile([job]).diagnostics]
     assert any(f"limits['{key}']: '1 Gi' is not a quantity" in one for one in messages)
 
@@ -191,11 +158,7 @@ def test_a_key_of_digits_is_a_key_and_no_index(key):
 @pytest.mark.parametrize(("labels", "is_refused"), [({}, False), ({"a": "b"}, True)])
 def test_a_selector_of_nothing_is_no_selector_of_a_job(labels, is_refused):
     pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a:1"}]}
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "a"},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"spec": pod}},
-    }
+    spec = {"selector": {"matchLabels": labels}, "template": {"spec": pod}}
+    job = manifest("Job", "a", api_version="batch/v1", spec=spec)
     problems = [one.message for one in object_problems(job, 34)]
     assert any("makes the selector itself" in one for one in problems) == is_refused

@@ -244,24 +244,17 @@ def test_a_supervisor_without_a_command_says_how_it_is_used(container, run, opti
 
 
 @only_process
-def test_unwritable_run_folder_is_reported(container, run):
-    shutil.rmtree(container.run)
-    done = run(*container.line("echo", "trains"))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"etcompile: cannot write to {container.run}: is it mounted, and may this user write"
-        " there?\n"
-    )
-
-
-@only_process
-def test_port_in_use_is_reported(container, run):
+def test_port_in_use_and_unwritable_run_folder_are_reported(container, run):
     with socket.create_server(("127.0.0.1", container.port)):
         done = run(*container.line("echo", "trains"))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"etcompile: cannot listen on port {container.port}: Address already in use\n"
-    )
+    why = "Address already in use"
+    assert done.stderr == f"etcompile: cannot listen on port {container.port}: {why}\n"
+    shutil.rmtree(container.run)
+    done = run(*container.line("echo", "trains"))
+    assert (done.returncode, done.stdout) == (1, "")
+    why = "is it mounted, and may this user write there?"
+    assert done.stderr == f"etcompile: cannot write to {container.run}: {why}\n"
 
 
 def test_a_done_run_does_not_start(container, run):

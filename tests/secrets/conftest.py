@@ -22,8 +22,9 @@ class Folder:
         self.jobs = path / "jobs"
         self.jobs.mkdir(parents=True)
 
-    def job(self, document: dict[str, Any]) -> None:
+    def job(self, document: dict[str, Any], namespace: str = "nlp") -> None:
         """Puts a document among the inputs, over that of its name."""
+        document["metadata"] |= {"namespace": namespace} if namespace else {}
         file = self.jobs / f"{document['metadata']['name']}.yaml"
         file.write_text(yaml.safe_dump(document))
 
@@ -61,9 +62,7 @@ class Folder:
 def folder(tmp_path: Path) -> Folder:
     """A folder with a TrainingJob in namespace nlp."""
     created = Folder(tmp_path)
-    job = training_job("bert")
-    job["metadata"]["namespace"] = "nlp"
-    created.job(job)
+    created.job(training_job("bert"))
     return created
 
 
@@ -71,9 +70,7 @@ def folder(tmp_path: Path) -> Folder:
 def mpi_folder(tmp_path: Path) -> Folder:
     """A folder with an MPIJob of v2beta1."""
     created = Folder(tmp_path / "mpi")
-    job = mpi_job("v2beta1", "pi")
-    job["metadata"]["namespace"] = "nlp"
-    created.job(job)
+    created.job(mpi_job("v2beta1", "pi"))
     return created
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from keyholders import Owner, is_key_pair
 
-from specs import scale_out, training_job, worker
+from specs import overlay, scale_out, training_job, worker
 
 _KINDS = ("SealedSecret", "Secret")
 
@@ -25,6 +25,13 @@ def _file(folder):
 def _data(folder):
     value = _secret(folder)
     return value.get("data") or value["spec"]["encryptedData"]
+
+
+def _first(folder, encrypting):
+    """The mode of a first render, and the key pair that it has encrypted."""
+    mode = encrypting()
+    folder.rendered(mode)
+    return mode, _data(folder)
 
 
 def test_recipient_decrypts_the_secret_that_a_training_job_mounts(folder, recipient):
@@ -85,32 +92,22 @@ def test_another_machine_renders_the_same_from_the_same_folder(folder, encryptin
 
 
 def test_a_scale_out_touches_no_key(folder, encrypting):
-    mode = encrypting()
-    folder.rendered(mode)
-    before = _data(folder)
-    intent = scale_out("more", 2, job="bert")
-    intent["metadata"]["namespace"] = "nlp"
-    folder.job(intent)
+    mode, before = _first(folder, encrypting)
+    folder.job(scale_out("more", 2, job="bert"))
     folder.rendered(mode)
     assert len(folder.objects("Pod")) == 5
     assert _data(folder) == before
 
 
 def test_another_layout_of_the_folder_keeps_the_key(folder, encrypting):
-    mode = encrypting()
-    folder.rendered(mode)
-    before = _data(folder)
+    mode, before = _first(folder, encrypting)
     folder.rendered(mode, "--config=split=true", "--config", "profile=argocd")
     assert _data(folder) == before
 
 
 def test_every_job_has_a_distinct_key_pair(folder, encrypting):
-    mode = encrypting()
-    folder.rendered(mode)
-    before = _data(folder)
-    other = training_job("gpt")
-    other["metadata"]["namespace"] = "nlp"
-    folder.job(other)
+    mode, before = _first(folder, encrypting)
+    folder.job(training_job("gpt"))
     folder.rendered(mode)
     by_job = {
         one["metadata"]["name"]: one.get("data") or one["spec"]["encryptedData"]
@@ -123,12 +120,8 @@ def test_every_job_has_a_distinct_key_pair(folder, encrypting):
 
 
 def test_another_namespace_is_another_key_pair(folder, encrypting):
-    job = yaml.safe_load((folder.jobs / "bert.yaml").read_text())
-    mode = encrypting()
-    folder.rendered(mode)
-    before = _data(folder)
-    job["metadata"]["namespace"] = "vision"
-    folder.job(job)
+    mode, before = _first(folder, encrypting)
+    folder.job(training_job("bert"), namespace="vision")
     folder.rendered(mode)
     assert _secret(folder)["metadata"]["namespace"] == "vision"
     assert _data(folder) != before
@@ -140,10 +133,8 @@ def test_another_recipient_is_refused_with_the_two_ways_out(folder, encrypting):
     assert result.exit_code == 2
     assert "error[ET5015]" in result.stderr
     assert str(_file(folder)) in result.stderr
-    assert (
-        "or start a new run with its own key pair: annotation etcompile.dev/run: ID"
-        in result.stderr
-    )
+    way = "or start a new run with its own key pair: annotation etcompile.dev/run: ID"
+    assert way in result.stderr
     ways = ("pass the certificate that it was sealed with", "pass --config secret=sops:age1")
     assert any(way in result.stderr for way in ways), result.stderr
     assert folder.files() == before
@@ -211,9 +202,9 @@ def test_secret_rotated_by_its_owner_is_preserved(folder, owner, tmp_path):
     file = _file(folder)
     file.write_text((elsewhere / file.relative_to(folder.out)).read_text())
     before = folder.files()
-    assert folder.rendered(f"sops:{other.recipient}") == before | {
-        "etcompile.lock.json": folder.files()["etcompile.lock.json"]
-    }
+    after = folder.rendered(f"sops:{other.recipient}")
+    lock = "etcompile.lock.json"
+    assert after == {**before, lock: after[lock]}
 
 
 def test_a_stream_is_refused_and_says_why(folder, encrypting):
@@ -225,16 +216,14 @@ def test_a_stream_is_refused_and_says_why(folder, encrypting):
 
 def test_a_job_without_ssh_needs_no_folder(folder, encrypting):
     (folder.jobs / "bert.yaml").unlink()
-    job = training_job("plain", launcherAttachMode="kubexec")
-    job["metadata"]["namespace"] = "nlp"
-    folder.job(job)
+    folder.job(training_job("plain", launcherAttachMode="kubexec"))
     result = folder.run("render", folder.jobs, "--config", f"secret={encrypting()}")
     assert result.exit_code == 0, result.stderr
     assert "SealedSecret" not in result.stdout
 
 
 def test_a_secret_that_the_job_names_is_left_alone(folder, encrypting):
-    job = yaml.safe_load((folder.jobs / "bert.yaml").read_text())
+    job = training_job("bert")
     job["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": "ours"}
     folder.job(job)
     folder.rendered(encrypting())
@@ -254,12 +243,10 @@ def test_an_overlay_may_say_how_and_names_its_certificate_from_where_it_stands(
 ):
     (tmp_path / "prod").mkdir()
     controller.certificate(tmp_path / "prod" / "cert.pem")
-    overlay = tmp_path / "prod" / "overlay.yaml"
-    overlay.write_text(
-        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nsettings: {secret: sealed:cert.pem}\n"
-    )
+    file = tmp_path / "prod" / "overlay.yaml"
+    file.write_text(yaml.safe_dump(overlay(settings={"secret": "sealed:cert.pem"})))
     monkeypatch.chdir(folder.jobs)
-    done = folder.run("render", folder.jobs, "-d", folder.out, "--overlay", overlay)
+    done = folder.run("render", folder.jobs, "-d", folder.out, "--overlay", file)
     assert done.exit_code == 0, done.stderr
     assert controller.unsealed(folder.object("SealedSecret"))["data"]
     lock = (folder.out / "etcompile.lock.json").read_text()
@@ -270,10 +257,8 @@ def test_an_overlay_may_say_how_and_names_its_certificate_from_where_it_stands(
 def test_nothing_in_the_clear_leaves(folder, mpi_folder, encrypting):
     mode = encrypting()
     results = [one.render(mode) for one in (folder, mpi_folder)]
-    results += [
-        folder.render(encrypting()),
-        folder.run("render", folder.jobs, "--config", f"secret={mode}"),
-    ]
+    results.append(folder.render(encrypting()))
+    results.append(folder.run("render", folder.jobs, "--config", f"secret={mode}"))
     said = "".join(result.output for result in results)
     files = b"".join(text for one in (folder, mpi_folder) for text in one.files().values())
     for text in (said, files.decode()):
@@ -283,7 +268,7 @@ def test_nothing_in_the_clear_leaves(folder, mpi_folder, encrypting):
 
 
 def test_the_final_scan_still_refuses_a_key_in_the_clear(folder, encrypting):
-    job = yaml.safe_load((folder.jobs / "bert.yaml").read_text())
+    job = training_job("bert")
     key = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n"
     worker(job)["template"]["spec"]["containers"][0]["env"] = [{"name": "KEY", "value": key}]
     folder.job(job)

@@ -5,7 +5,7 @@ import yaml
 from cryptography.exceptions import InvalidTag
 from keyholders import Controller, by_kubeseal, elliptic
 
-from specs import patch
+from specs import patch, training_job
 
 _WIDE = {
     "strict": {},
@@ -49,22 +49,14 @@ def test_another_controller_cannot_open_it(folder, certificate):
 def test_a_scope_that_names_a_namespace_gives_a_job_without_one_the_default(
     folder, certificate, controller
 ):
-    job = _without_namespace(folder)
+    folder.job(training_job("bert"), namespace="")
     result = folder.render(f"sealed:{certificate}")
     assert "ET2043" in result.stderr
     value = folder.object("SealedSecret")
     assert value["metadata"]["namespace"] == "default"
     assert controller.unsealed(value)["data"]
-    folder.job(job)
     folder.rendered(f"sealed:cluster-wide:{certificate}", "--run", "two")
     assert "namespace" not in folder.object("SealedSecret")["metadata"]
-
-
-def _without_namespace(folder):
-    job = yaml.safe_load((folder.jobs / "bert.yaml").read_text())
-    del job["metadata"]["namespace"]
-    folder.job(job)
-    return job
 
 
 def test_unusable_certificate_is_reported_with_the_reason(folder, controller, tmp_path):

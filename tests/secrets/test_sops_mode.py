@@ -6,6 +6,8 @@ import pytest
 import yaml
 from keyholders import Owner, by_sops
 
+from specs import overlay
+
 _FILE = "bert/10-secret-bert.yaml"
 
 
@@ -35,12 +37,10 @@ def test_sops_secret_has_a_separate_file_listed_in_the_kustomization(folder, own
 
 def test_a_changed_label_leaves_ciphertext_and_mac_right(folder, owner, tmp_path):
     folder.rendered(f"sops:{owner.recipient}")
-    overlay = tmp_path / "team.yaml"
-    overlay.write_text(
-        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nlabels: [{pairs: {team: nlp}}]\n"
-    )
+    team = tmp_path / "team.yaml"
+    team.write_text(yaml.safe_dump(overlay(labels=[{"pairs": {"team": "nlp"}}])))
     before = folder.object("Secret")
-    folder.rendered(f"sops:{owner.recipient}", "--overlay", overlay, "--replace")
+    folder.rendered(f"sops:{owner.recipient}", "--overlay", team, "--replace")
     after = folder.object("Secret")
     assert after["metadata"]["labels"]["team"] == "nlp"
     assert owner.decrypted(after)["data"] == owner.decrypted(before)["data"]
