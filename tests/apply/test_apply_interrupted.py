@@ -1,15 +1,97 @@
-"""Rollouts that are interrupted, or out of time; test_killed_commands.py has killed ones."""
+"""Rollouts that end early, at any point, and what the next one makes of them."""
 
+import json
+import re
 import signal
 import time
 
 import pytest
 
+from apply.test_killed_commands import state
+from faultproxy import WRITE
+from specs import scale_in, with_worker
 from waiting import eventually
+
+
+@pytest.fixture(scope="module")
+def clean():
+    """What a run without trouble ends in, once there was one."""
+    return {}
 
 
 def until(condition):
     eventually(condition, 30, lambda: "it never came to that", pause=0.005)
+
+
+@pytest.mark.parametrize("writes", range(11))
+def test_a_rollout_killed_at_any_point_is_finished_by_the_next(
+    run, start, job, kubelet, objects, slow, clean, control_plane, namespace, writes, tmp_path
+):
+    """At ten points, in the midst of each of the writes; none of them is the clean run."""
+    job(replicas=3)
+    if writes:
+        started = start(
+            "apply", "jobs", "--config", "concurrency=1", KUBECONFIG=str(slow.kubeconfig)
+        )
+        until(lambda: slow.count() >= writes)
+        started.send_signal(signal.SIGKILL)
+        started.wait()
+    run("apply", "jobs", code=0)
+    result = json.loads(
+        json.dumps(state(objects())).replace(namespace, "NS").replace(str(tmp_path), "FOLDER")
+    )
+    # The parent's id is a digest of its namespace.
+    result = json.loads(_without_ids(json.dumps(result)))
+    expected = clean.setdefault("state", result)
+    assert result == expected
+    created = [
+        (event["objectRef"]["resource"], event["objectRef"]["name"])
+        for event in control_plane.writes(namespace)
+        if event["responseStatus"]["code"] == 201
+    ]
+    assert len(created) == len(set(created))
+
+
+def _without_ids(text: str) -> str:
+    # So is the name of the volume with a Pod's token, which is drawn by lot.
+    text = re.sub(r"kube-api-access-\w{5}", "TOKEN", text)
+    # The id of the set of jobs is a digest of their folder.
+    text = re.sub(r'"etcompile.dev/set": "[^"]*"', '"etcompile.dev/set": "SET"', text)
+    return re.sub(r"applyset-[\w-]{43}-v1", "ID", text)
+
+
+def test_a_replacement_killed_between_deletion_and_creation_is_finished(
+    applied, run, start, write, kubelet, objects, slow
+):
+    applied(replicas=1)
+    old = objects()["Pod/mnist-worker-0"]["metadata"]["uid"]
+    write(with_worker(workingDir="/data"))
+    started = start(
+        "apply", "jobs", "--replace", "--config", "concurrency=1", KUBECONFIG=str(slow.kubeconfig)
+    )
+    until(lambda: slow.proxy.count("DELETE", WRITE))
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    until(lambda: "Pod/mnist-worker-0" not in objects())
+    run("apply", "jobs", "--replace", code=0)
+    new = objects()["Pod/mnist-worker-0"]
+    assert new["metadata"]["uid"] != old
+    assert new["spec"]["containers"][0]["workingDir"] == "/data"
+
+
+def test_a_prune_that_was_killed_is_finished(applied, run, start, write, kubelet, objects, slow):
+    applied(replicas=3)
+    write(scale_in("less", 2), name="in")
+    started = start(
+        *("apply", "jobs", "--prune", "--config", "drain=1s", "--config", "concurrency=1"),
+        KUBECONFIG=str(slow.kubeconfig),
+    )
+    until(lambda: slow.proxy.count("DELETE", WRITE))
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    run("apply", "jobs", "--prune", "--config", "drain=1s", code=0)
+    left = {name for name in objects() if name.startswith(("Pod/", "Service/"))}
+    assert left == {"Pod/mnist-launcher", "Pod/mnist-worker-0", "Service/mnist-worker-0"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
