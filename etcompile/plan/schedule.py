@@ -163,6 +163,14 @@ class _Training:
 
     def waiting(self, after: _After) -> Iterator[Step]:
         """Write what waits for what into `after`, and yield the steps that only wait."""
+
+        def ready(pod: Step, waiter: str) -> Step:
+            why = (Reason("it must be Ready before the host list names it"),)
+            first = () if pod.action in IDLE else (pod.id,)
+            step = Step("wait", pod.ref, why, after=first, job=pod.job, until="ready", limit=READY)
+            after[waiter].append(step.id)
+            return step
+
         for pod in self.applied:
             for host in host_names(pod.value):
                 service = self.services.get(host)
@@ -173,9 +181,7 @@ class _Training:
             for pod in (*self.applied, *self.unready):
                 starts = pod.step.action in _CREATING | IDLE
                 if starts and not added.isdisjoint(host_names(pod.value)):
-                    ready = _ready(pod.step)
-                    after[name].append(ready.id)
-                    yield ready
+                    yield ready(pod.step, name)
         yield from self._scale_in(after)
         # A launcher comes after its workers, and one that is replaced after they are Ready. A new
         # one need not wait for that: its own gate does.
@@ -187,9 +193,7 @@ class _Training:
             for worker in workers:
                 step = runs.get(worker) or idle.get(worker)
                 if launcher.action == "replace" and step and step.action in _CREATING | IDLE:
-                    ready = _ready(step)
-                    after[launcher.id].append(ready.id)
-                    yield ready
+                    yield ready(step, launcher.id)
                 elif step and worker in runs:
                     after[launcher.id].append(step.id)
             if launcher.action == "replace":
@@ -231,12 +235,6 @@ class _Training:
                 service = self.services.get(host)
                 if service and service.action == "delete":
                     after[service.id].append(pod.step.id)
-
-
-def _ready(pod: Step) -> Step:
-    why = (Reason("it must be Ready before the host list names it"),)
-    after = () if pod.action in IDLE else (pod.id,)
-    return Step("wait", pod.ref, why, after=after, job=pod.job, until="ready", limit=READY)
 
 
 def host_names(pod: Object) -> tuple[str, ...]:
