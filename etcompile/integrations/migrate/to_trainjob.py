@@ -114,6 +114,12 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
 
 
 def _to_trainjob(document: Document, options: Options) -> Migrated:
+
+    def refused(path: ValuePath, reason: str, *losses: Diagnostic) -> Migrated:
+        place = document.locate(path)
+        problem = diagnose(codes.NO_TRAINJOB, place, kind=document.kind or "", reason=reason)
+        return Migrated({}, (*losses, problem))
+
     rows = {
         kind.name: kind.definition
         for kind in frontends.kinds()
@@ -126,7 +132,7 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
         names = ", ".join(row.kind for row in convertible)
         reason = framework.without_trainer if framework else ""
         reason = reason or f"only {names} of {API_VERSION} are converted"
-        return Migrated({}, (_refusal(document, ("kind",), reason),))
+        return refused(("kind",), reason)
     before = compile([document], options)
     if not before.ok:
         return Migrated({}, before.diagnostics)
@@ -155,7 +161,7 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
             path = ("spec", framework.types, next(iter(replicas)), "template", "spec")
             reason = f"Trainer wants the name '{MAIN}' for the container that trains"
             reason += f", which is '{framework.container}' here: rename the other one"
-            return Migrated({}, (_refusal(document, (*path, *at, "name"), reason),))
+            return refused((*path, *at, "name"), reason)
     diagnostics = [*_losses(job)]
     train_job, runtime = _converted(job)
     count = train_job["spec"]["trainer"]["numNodes"]
@@ -165,7 +171,7 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
         # Trainer would report it in an Event only (defect T13).
         reason = f"a Pod would be called {job.name}{rest}, and JobSet takes {_LONGEST_POD}"
         reason += f" characters: the job's name may have {most}, and has {len(job.name)}"
-        return Migrated({}, (*diagnostics, _refusal(document, ("metadata", "name"), reason)))
+        return refused(("metadata", "name"), reason, *diagnostics)
     after = compile([train_job, runtime], options)
     diagnostics += (d for d in after.diagnostics if d.severity is Severity.ERROR)
     head = f"# {document.label} of {document.relative}, for Kubeflow Trainer.\n"
@@ -174,11 +180,6 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
         f"{job.name}-runtime.yaml": head + to_yaml(runtime),
     }
     return Migrated(files, tuple(diagnostics))
-
-
-def _refusal(document: Document, path: ValuePath, reason: str) -> Diagnostic:
-    place = document.locate(path)
-    return diagnose(codes.NO_TRAINJOB, place, kind=document.kind or "", reason=reason)
 
 
 # What does not carry over -------------------------------------------------------------------------
