@@ -41,6 +41,21 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     return loaded
 
 
+@pytest.fixture
+def run(load: Load, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., str]:
+    """`run(name, word..., CONSTANT=value)`: what a benchmark prints with these constants."""
+
+    def printed(name: str, *words: str, **constants: Any) -> str:
+        benchmark = load(name)
+        for constant, value in constants.items():
+            monkeypatch.setattr(benchmark, constant, value)
+        monkeypatch.setattr(sys, "argv", [name, *words])
+        benchmark.main()
+        return str(capsys.readouterr().out)
+
+    return printed
+
+
 def copied(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     shutil.copy(FOLDER.parent / "docs" / "benchmarks.md", folder)
@@ -64,16 +79,10 @@ def test_no_benchmark_is_left_out() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == RUN
 
 
-def test_render(
-    load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    benchmark = load("render")
-    smallest = benchmark.Scenario("1 job of 1 worker", 1, 1)
-    monkeypatch.setattr(benchmark, "SCENARIOS", (smallest,))
-    monkeypatch.setattr(benchmark, "DOCS", copied(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["render.py", "--runs", "1", "--date", "2026-01-31"])
-    benchmark.main()
-    assert smallest.title in capsys.readouterr().out
+def test_render(load: Load, run: Callable[..., str], tmp_path: Path) -> None:
+    smallest = load("render").Scenario("1 job of 1 worker", 1, 1)
+    constants = {"SCENARIOS": (smallest,), "DOCS": copied(tmp_path)}
+    assert smallest.title in run("render", "--runs", "1", "--date", "2026-01-31", **constants)
     assert smallest.title in (tmp_path / "benchmarks.md").read_text()
     assert smallest.title in (tmp_path / "benchmarks.svg").read_text()
 
@@ -81,44 +90,30 @@ def test_render(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["dependencies"], []),
-        (["lint", "--runs", "1", "--files", "5"], ["5 files, 1 pairs of runs", "ratio: "]),
+        ("lint --runs 1 --files 5", ["5 files, 1 pairs of runs", "ratio: "]),
         (
-            ["capacity", "--runs", "1", "--nodes", "50", "--replicas", "3"],
+            "capacity --runs 1 --nodes 50 --replicas 3",
             ["50 nodes, 3 replicas, 1 pairs of runs", "CPU time of a check: "],
         ),
     ],
 )
-def test_benchmark_prints_its_figures(
-    load: Load,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    words: list[str],
-    said: list[str],
-) -> None:
-    benchmark = load(words[0])
-    monkeypatch.setattr(benchmark, "ROUNDS", 1, raising=False)
-    monkeypatch.setattr(sys, "argv", words)
-    benchmark.main()
-    output = capsys.readouterr().out
-    assert len(output.splitlines()) > 1
+def test_benchmark_prints_its_figures(run: Callable[..., str], words: str, said: list[str]) -> None:
+    output = run(*words.split())
     assert all(text in output for text in said)
 
 
+def test_dependencies(load: Load, run: Callable[..., str]) -> None:
+    lines = run("dependencies", ROUNDS=1).splitlines()
+    assert len(lines) == 2 + len(load("dependencies").pairs())
+
+
 def test_apply(
-    load: Load,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    control_plane: Any,
-    require: Callable[..., str],
+    load: Load, run: Callable[..., str], tmp_path: Path, control_plane: Any, require: Any
 ) -> None:
-    benchmark = load("apply")
-    there = bool(benchmark.kubectl(control_plane))
+    there = bool(load("apply").kubectl(control_plane))
     require("kubectl", present=there, why="the benchmark times it beside etcompile")
     page = copied(tmp_path / "docs") / "benchmarks.md"
-    monkeypatch.setattr(benchmark, "ROOT", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["apply.py", "--workers", "2", "--many", "3", "--rounds", "1"])
-    benchmark.main()
+    run("apply", "--workers", "2", "--many", "3", "--rounds", "1", ROOT=tmp_path)
     for title in ("apply of 4 new objects", "diff of 4 unchanged objects, 20 ms away"):
         assert f"| {title} |" in page.read_text()
 
@@ -172,13 +167,10 @@ def test_recovery_results_are_shown_in_a_table_and_a_plot(load: Load) -> None:
 
 
 @pytest.mark.node
-def test_recovery(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_recovery(run: Callable[..., str], tmp_path: Path) -> None:
     for name in ("ETCOMPILE_E2E_KUBECONFIG", "ETCOMPILE_E2E_TORCH_IMAGE"):
         if not os.environ.get(name):
             pytest.skip(f"{name} is not set")
-    benchmark = load("recovery")
-    monkeypatch.setattr(benchmark, "DOCS", copied(tmp_path))
-    words = ["recovery.py", "--kills", "1", "--ranks", "2", "--only", "quick"]
-    monkeypatch.setattr(sys, "argv", words)
-    benchmark.main()
+    words = ("--kills", "1", "--ranks", "2", "--only", "quick")
+    run("recovery", *words, DOCS=copied(tmp_path))
     assert "Each median is of 1 kills" in (tmp_path / "benchmarks.md").read_text()
