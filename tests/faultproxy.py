@@ -76,7 +76,6 @@ class FaultProxy:
     """A running proxy; a context manager.
 
     Attributes:
-        url: Where it listens.
         seen: The requests, in the order they came.
     """
 

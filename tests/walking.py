@@ -57,7 +57,6 @@ class Shell:
     """A shell that stays: folders, variables and jobs of one block are there in the next.
 
     Args:
-        folder: Where it begins.
         variables: Its environment, beside PATH.
     """
 

@@ -96,7 +96,6 @@ class World:
 
     Args:
         git: A tool syncs Git: it creates what is declared and missing, when `sync` is called.
-        timeouts: How long the watcher waits.
         start: Create the job's Pods and let them get Ready.
     """
 

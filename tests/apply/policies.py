@@ -28,12 +28,9 @@ def mutate(
     """Has objects of a namespace changed when they are written, and waits until they are.
 
     Args:
-        plane: The API server.
-        namespace: Where.
         patch: A CEL expression: the JSON patch.
         operations: On which writes.
         when: CEL expressions by name: only for objects for which all are true.
-        kinds: The resources.
         flavour: Where instead: in all namespaces that have it as the label `flavour`.
     """
     conditions = [{"name": name, "expression": one} for name, one in (when or {}).items()]

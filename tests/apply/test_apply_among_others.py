@@ -99,9 +99,7 @@ class Life:
     """A folder of jobs, two namespaces, and who else lives there.
 
     Args:
-        plane: The API server.
         proxy: What stands before it and can lose requests.
-        folder: A new folder.
         seed: What is thrown.
     """
 

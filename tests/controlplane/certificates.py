@@ -20,11 +20,7 @@ SERVER_NAME = "kubernetes.test"
 
 
 class Authority:
-    """Signs; nothing it made outlives a day.
-
-    Args:
-        folder: Where the CA's certificate and the keys go.
-    """
+    """Signs; nothing it made outlives a day."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -47,13 +47,7 @@ _AUDIT_POLICY = {
 
 
 class ControlPlane:
-    """A running API server.
-
-    Attributes:
-        server: Its URL.
-        authority: Who signs its users' certificates.
-        binaries: The folder that it was started from.
-    """
+    """A running API server."""
 
     def __init__(self, folder: Path, binaries: Path, *, flags: Sequence[str] = ()) -> None:
         self.folder = folder
@@ -96,11 +90,8 @@ class ControlPlane:
 
         Args:
             user: Who; it gets a client certificate, unless there is a token.
-            groups: The groups in that certificate.
             token: A bearer token to use instead.
-            namespace: The context's.
             server: Another URL than the API server's: a proxy's.
-            context: The context's name.
         """
         if token:
             who: dict[str, Any] = {"token": token}

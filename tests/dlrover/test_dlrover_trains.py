@@ -97,8 +97,6 @@ class Containers:
 
     Args:
         folder: Where files go that containers share.
-        python: The Python of their image.
-        data: The job's ConfigMap.
     """
 
     def __init__(self, folder: Path, python: Path, data: Mapping[str, str]) -> None:
@@ -170,12 +168,7 @@ def _field(pod: Pod, source: Mapping[str, Any]) -> str:
 
 
 class Watched:
-    """A job as the watcher sees it: its Pods, with the status that kubelets would report.
-
-    Args:
-        objects: What is rendered.
-        say: Is told what is told to people.
-    """
+    """A job as the watcher sees it: its Pods, with the status that kubelets would report."""
 
     def __init__(self, objects: Iterable[Mapping[str, Any]], say: Callable[[str], None]) -> None:
         copies = [dict(one) for one in objects]

@@ -61,9 +61,7 @@ class ArgoCD:
     """Argo CD with `selfHeal` and `prune`.
 
     Args:
-        cluster: The administrator of the cluster.
         repository: The Git repository that both the tests and Argo CD reach.
-        folder: For a clone of it.
         destination: The cluster as Argo CD knows it: a URL, or a name.
     """
 
@@ -175,11 +173,9 @@ class Flux:
     """Flux's kustomize-controller, with `prune` and a short interval.
 
     Args:
-        cluster: The administrator of the cluster.
         push: A command that hands a folder to Flux; `{name}` and `{folder}` are replaced. It
             makes, or renews, the source of that name in Flux's namespace.
         source: The kind of that source: OCIRepository, GitRepository, Bucket, ExternalArtifact.
-        interval: How often Flux applies all again.
     """
 
     name = "flux"

@@ -34,7 +34,6 @@ class Rendered(Struct, frozen=True):
     """What a door makes.
 
     Args:
-        objects: The objects.
         names: Names that contain a namespace, with what they are without it.
     """
 

@@ -26,7 +26,6 @@ class Case:
         near: Those in which nothing is to be said.
         at: What the line has at which it is told.
         says: A part of the message.
-        settings: How both are compiled.
     """
 
     shown: list[Value]

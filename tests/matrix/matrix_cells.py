@@ -143,10 +143,8 @@ class Outcome(NamedTuple):
     """What a cell comes to.
 
     Args:
-        codes: What is told of it.
         with_run: The same with `--run`, where it is refused without; else None.
         kinds: The kinds of its objects, as `Kind.group` where they are not Kubernetes' core.
-        pods: How many Pods it has.
         minimum: How many of them must fit before any starts, as its PodGroup has it.
     """
 

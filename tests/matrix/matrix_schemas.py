@@ -23,7 +23,6 @@ def faults(value: dict[str, Any], version: str) -> list[str]:
     """What the schema of an object has against it, in words.
 
     Args:
-        value: The object.
         version: The version of Kubernetes, for a kind of its own.
     """
     validator = _of_others().get((value["apiVersion"], value["kind"]))

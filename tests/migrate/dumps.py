@@ -17,12 +17,7 @@ UID = "7e0c4d1c-6f5e-4a60-9d0e-0c7b8a1f2d3e"
 
 
 def dumped(document: Mapping[str, Any], **status: Any) -> dict[str, Any]:
-    """A custom resource as `kubectl get -o yaml` prints it.
-
-    Args:
-        document: What somebody wrote.
-        status: Its status.
-    """
+    """A custom resource as `kubectl get -o yaml` prints it."""
     copied = copy.deepcopy(dict(document))
     metadata = copied["metadata"]
     metadata |= {

@@ -41,11 +41,7 @@ _OF_A_PRIORITY_CLASS = "must not be provided in pod spec; priority admission con
 
 
 class Cluster:
-    """Asks an API server about objects.
-
-    Args:
-        plane: The API server.
-    """
+    """Asks an API server about objects."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._address = urllib.parse.urlsplit(plane.server)
@@ -79,9 +75,6 @@ class Cluster:
         """Why an object that may be created may not be applied; nothing if it may.
 
         A server-side apply reads strictly what a create reads leniently: a list for bytes.
-
-        Args:
-            value: An object, of a kind that is served, which `refusal` has nothing against.
         """
         name = value["metadata"].get("name")
         request = self._resources[f"{value['apiVersion']}/{value['kind']}"]

@@ -35,7 +35,6 @@ class Verdict(Struct, frozen=True):
 
     Args:
         accepted: Whether etcompile compiled it.
-        codes: The codes of its errors.
         told: Its errors in full.
         refusals: What the API server refuses of it, in its words.
         comparable: Whether the API server knows all of its kinds, and each object has a name.
@@ -64,12 +63,7 @@ def is_job(document: Any) -> Kind | None:
 
 
 def verdict(documents: Documents, cluster: Cluster) -> Verdict:
-    """What etcompile and the API server say of an input.
-
-    Args:
-        documents: The input.
-        cluster: Asks the server.
-    """
+    """What etcompile and the API server say of an input."""
     compilation = compiled(documents)
     if compilation.ok:
         return Verdict(accepted=True, refusals=tuple(_refusals(compilation.objects, cluster)))

@@ -85,7 +85,6 @@ class Invocations:
 
     Args:
         seed: Two of one seed and the same texts make the same ones.
-        made: Makes the files.
         whole: The texts that it makes them of.
         folder: A folder to work in, which holds nothing else.
     """

@@ -22,7 +22,6 @@ def texts(folders: Sequence[Path], longest: int = 40_000) -> list[str]:
     """The YAML files below folders, as texts.
 
     Args:
-        folders: Where to look.
         longest: Bytes of a file that is still taken.
     """
     files = sorted(file for folder in folders for file in folder.rglob("*.y*ml"))

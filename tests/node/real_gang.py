@@ -250,7 +250,6 @@ class Gang:
         """Kills a rank, or the first process of its container, with -9 from outside its Pod.
 
         Args:
-            name: The rank.
             what: `process` or `container`; `stop` and `loop` do not kill the process, which is
                 stopped or computes for ever.
             after: So many seconds after its node has been told.

@@ -67,12 +67,7 @@ def title(value: Mapping[str, Any]) -> str:
 def compared(
     created: Mapping[Identity, Any], rendered: Iterable[Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """The differences of the objects that both sides have, and the objects that one side lacks.
-
-    Args:
-        created: What the operator created, with the API server's defaults.
-        rendered: What etcompile made of the same input.
-    """
+    """The differences of the objects that both sides have, and the objects that one side lacks."""
     ours = {identity(value): value for value in rendered}
     for key, body in created.items():
         if key in ours:

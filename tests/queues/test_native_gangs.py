@@ -46,11 +46,7 @@ Start = Callable[[dict[str, Any]], "GangJob"]
 
 
 class Gangs(Cluster):
-    """A cluster whose scheduler knows gangs.
-
-    Attributes:
-        minor: The minor version of its Kubernetes.
-    """
+    """A cluster whose scheduler knows gangs."""
 
     def __init__(self, minor: int, *arguments: Any) -> None:
         self.minor = minor
