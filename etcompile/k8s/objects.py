@@ -46,8 +46,8 @@ def annotations_of(value: Object) -> Mapping[str, Any]:
 
 def with_metadata(value: Object, **fields: Any) -> LiveObject:
     """Return an object with these fields of its metadata; those that are None stay as they are."""
-    given = {name: field for name, field in fields.items() if field is not None}
-    return {**value, "metadata": {**value["metadata"], **given}}
+    changes = {name: field for name, field in fields.items() if field is not None}
+    return {**value, "metadata": {**value["metadata"], **changes}}
 
 
 def status_of(value: Object) -> Object:

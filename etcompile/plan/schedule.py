@@ -323,14 +323,14 @@ def _sorter(steps: Mapping[str, Step]) -> TopologicalSorter[str]:
     sorter: TopologicalSorter[str] = TopologicalSorter()
     making: dict[str | None, dict[int, list[Step]]] = defaultdict(lambda: defaultdict(list))
     leaving: dict[str | None, dict[int, list[Step]]] = defaultdict(lambda: defaultdict(list))
-    room = f"{_POINT}room in the namespace "
+    quota_point = f"{_POINT}room in the namespace "
     freed: set[str] = set()
     filled: dict[str, set[str | None]] = {}
     for step in steps.values():
         sorter.add(step.id, *(name for name in step.after if name in steps))
         if step.frees_quota:
             freed.add(step.ref.namespace)
-            sorter.add(room + step.ref.namespace, step.id)
+            sorter.add(quota_point + step.ref.namespace, step.id)
         elif step.action != "wait":
             side = leaving if step.action in REMOVES else making
             side[step.job][step.wave].append(step)
@@ -342,7 +342,7 @@ def _sorter(steps: Mapping[str, Step]) -> TopologicalSorter[str]:
         is_late = step.action in MAKES and step.wave >= _AFTER_IDENTITY
         if is_late and step.job in filled.get(where, ()):
             # An object that names no namespace is in the plan's own, which may be any of them.
-            sorter.add(step.id, *(room + name for name in freed if where in ("", name)))
+            sorter.add(step.id, *(quota_point + name for name in freed if where in ("", name)))
     everything = f"{_POINT}all that is made"
     shared = sorted(making.get(None, ()))
     for job, waves in making.items():

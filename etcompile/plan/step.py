@@ -91,7 +91,7 @@ class ObjectRef(Struct, frozen=True, order=True, omit_defaults=True, rename="cam
 
     @property
     def resource(self) -> str:
-        """The object as kubectl takes it in a command: `service/bert`, `job.batch/bert`."""
+        """Return the object as kubectl takes it in a command: `service/bert`, `job.batch/bert`."""
         kind = self.kind.lower()
         return f"{kind}.{self.group}/{self.name}" if self.group else f"{kind}/{self.name}"
 
