@@ -132,27 +132,21 @@ def test_tune_run_is_completed_by_a_number_of_nodes() -> None:
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--nnodes=2"],
-        ["--nnodes", "1:4"],
-        ["--standalone"],
-        ["--rdzv-backend=static"],
-        ["--rdzv_endpoint", "other:29400"],
-        ["--rdzv-conf=timeout=5"],
+        *("--nnodes=2", "--nnodes 1:4", "--standalone", "--rdzv-backend=static"),
+        *("--rdzv_endpoint other:29400", "--rdzv-conf=timeout=5"),
     ],
 )
-def test_flags_that_count_before_the_annotation_are_refused(flags: list[str]) -> None:
-    [(code, where)] = errors(runtime(), elastic(trainer={"command": ["torchrun", *flags, "t.py"]}))
+def test_flags_that_count_before_the_annotation_are_refused(flags: str) -> None:
+    command = ["torchrun", *flags.split(), "t.py"]
+    [(code, where)] = errors(runtime(), elastic(trainer={"command": command}))
     assert code == "ET2139"
     assert where.endswith("of torchrun")
 
 
 def test_flags_that_say_the_same_or_belong_to_the_script_are_left() -> None:
-    for words in (
-        ["--nnodes=$PET_NNODES", "t.py"],
-        ["--nnodes=2:4", "t.py"],
-        ["t.py", "--nnodes=2"],
-    ):
-        assert len(pods(runtime(), elastic(trainer={"command": ["torchrun", *words]}))) == 2
+    for words in ("--nnodes=$PET_NNODES t.py", "--nnodes=2:4 t.py", "t.py --nnodes=2"):
+        command = ["torchrun", *words.split()]
+        assert len(pods(runtime(), elastic(trainer={"command": command}))) == 2
 
 
 def test_external_rendezvous_is_preserved_and_allows_removing_node_0() -> None:
@@ -248,14 +242,10 @@ def test_who_fetches_data_stays_when_nodes_come() -> None:
 
 
 def test_a_patch_of_the_runtime_reaches_nodes_that_come() -> None:
-    tree = {
-        "name": "node",
-        "template": {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}},
-    }
-    patch = {
-        "manager": "example.com/a",
-        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [tree]}}},
-    }
+    pod = {"spec": {"nodeSelector": {"a": "b"}}}
+    tree = {"name": "node", "template": {"spec": {"template": pod}}}
+    spec = {"template": {"spec": {"replicatedJobs": [tree]}}}
+    patch = {"manager": "example.com/a", "trainingRuntimeSpec": spec}
     train_job = elastic(runtimePatches=[patch])
     rendered = pods(runtime(), train_job, more(1))
     assert [pod["spec"]["nodeSelector"] for pod in rendered] == [{"a": "b"}] * 3

@@ -40,57 +40,37 @@ def entry(field: str, kind: str, container: str, count: int = 1, **more: Any) ->
     return {"replicas": count, field: kind, "template": template, **more}
 
 
-MPI = {
-    "Launcher": {"replicas": 1, "template": pod("mpi")},
-    "Worker": {"replicas": 2, "template": pod("mpi")},
-}
+def one(role: str, container: str, count: int | None = 1) -> dict[str, Any]:
+    """One role of a job, with a plain template."""
+    numbered = {} if count is None else {"replicas": count}
+    return {role: {**numbered, "template": pod(container)}}
 
-SCHEDULER = {"Scheduler": {"replicas": 1, "template": pod("mxnet")}}
 
+MPI = {**one("Launcher", "mpi"), **one("Worker", "mpi", 2)}
+SCHEDULER = one("Scheduler", "mxnet")
+WORKER = one("Worker", "pytorch", None)
+AFTER = {"ttlSecondsAfterFinished": 100, "backoffLimit": 3}
+XGBOOST = "xgboostjob.kubeflow.org"
 OF_TODAY = [
-    job("v1alpha2", "TFJob", tfReplicaSpecs={"Worker": {"template": pod("tensorflow")}}),
+    job("v1alpha2", "TFJob", tfReplicaSpecs=one("Worker", "tensorflow", None)),
+    job("v1beta1", "TFJob", cleanPodPolicy="Running", tfReplicaSpecs=one("PS", "tensorflow", 2)),
+    job("v1beta2", "TFJob", **AFTER, tfReplicaSpecs=one("Chief", "tensorflow", None)),
     job(
-        "v1beta1",
-        "TFJob",
-        cleanPodPolicy="Running",
-        tfReplicaSpecs={"PS": {"replicas": 2, "template": pod("tensorflow")}},
+        "v1beta1", "PyTorchJob", cleanPodPolicy="All", pytorchReplicaSpecs=one("Master", "pytorch")
     ),
+    job("v1beta2", "PyTorchJob", pytorchReplicaSpecs=WORKER),
+    job("v1beta1", "MXJob", jobMode="MXTrain", cleanPodPolicy="All", mxReplicaSpecs=SCHEDULER),
     job(
-        "v1beta2",
-        "TFJob",
-        ttlSecondsAfterFinished=100,
-        backoffLimit=3,
-        tfReplicaSpecs={"Chief": {"template": pod("tensorflow")}},
-    ),
-    job(
-        "v1beta1",
-        "PyTorchJob",
-        cleanPodPolicy="All",
-        pytorchReplicaSpecs={"Master": {"replicas": 1, "template": pod("pytorch")}},
-    ),
-    job("v1beta2", "PyTorchJob", pytorchReplicaSpecs={"Worker": {"template": pod("pytorch")}}),
-    job(
-        "v1beta1",
-        "MXJob",
-        jobMode="MXTrain",
-        cleanPodPolicy="All",
-        mxReplicaSpecs={"Scheduler": {"replicas": 1, "template": pod("mxnet")}},
-    ),
-    job(
-        "xgboostjob.kubeflow.org/v1",
+        f"{XGBOOST}/v1",
         "XGBoostJob",
         cleanPodPolicy="None",
-        xgbReplicaSpecs={"Master": {"replicas": 1, "template": pod("xgboost")}},
+        xgbReplicaSpecs=one("Master", "xgboost"),
     ),
     job("v1alpha2", "MPIJob", slotsPerWorker=1, mpiReplicaSpecs=MPI),
     job("v2", "MPIJob", slotsPerWorker=1, cleanPodPolicy="Running", mpiReplicaSpecs=MPI),
-    job("v1alpha2", "PyTorchJob", pytorchReplicaSpecs={"Worker": {"template": pod("pytorch")}}),
+    job("v1alpha2", "PyTorchJob", pytorchReplicaSpecs=WORKER),
     job("v1alpha2", "MXJob", jobMode="MXTrain", mxReplicaSpecs=SCHEDULER),
-    job(
-        "xgboostjob.kubeflow.org/v1alpha1",
-        "XGBoostJob",
-        xgbReplicaSpecs={"Master": {"replicas": 1, "template": pod("xgboost")}},
-    ),
+    job(f"{XGBOOST}/v1alpha1", "XGBoostJob", xgbReplicaSpecs=one("Master", "xgboost")),
 ]
 OF_OTHER_SHAPE = [
     job("v1alpha1", "TFJob", replicaSpecs=[entry("tfReplicaType", "MASTER", "tensorflow")]),
@@ -127,10 +107,7 @@ OF_OTHER_SHAPE = [
 ]
 WITH_DROPPED_FIELDS = [
     job(
-        "v1beta2",
-        "TFJob",
-        ttlSecondsAfterFinishing=100,
-        tfReplicaSpecs={"Worker": {"template": pod("tensorflow")}},
+        "v1beta2", "TFJob", ttlSecondsAfterFinishing=100, tfReplicaSpecs=one("Worker", "tensorflow")
     ),
     job("v1alpha2", "MPIJob", mpiDistribution="MPICH", mpiReplicaSpecs=MPI),
     job("v1beta1", "TFJob"),

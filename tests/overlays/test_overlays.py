@@ -91,35 +91,24 @@ def test_a_patch_with_a_role_is_of_its_pod_template() -> None:
     assert "nodeSelector" not in objects["Pod", "mnist-launcher"]["spec"]
 
 
-def test_a_patch_without_a_target_is_for_job_documents() -> None:
-    scale = specs.scale_out("more", 1)
+def test_a_patch_without_a_target_is_for_job_documents_and_one_may_be_for_intents() -> None:
+    documents = [yaml.safe_load(JOB), specs.scale_out("more", 1)]
     change = patch({"spec": {"slotsPerWorker": 3}})
-    objects = compiled(change, documents=[yaml.safe_load(JOB), scale])
-    assert "mnist-worker-2:3" in objects["ConfigMap", "mnist-config"]["data"]["hostfile"]
-
-
-def test_an_intent_can_be_patched_too() -> None:
-    scale = specs.scale_out("more", 1)
-    change = patch({"spec": {"toAdd": {"count": 2}}}, kind="ScaleOut", name="mo*")
-    objects = compiled(change, documents=[yaml.safe_load(JOB), scale])
+    more = patch({"spec": {"toAdd": {"count": 2}}}, kind="ScaleOut", name="mo*")
+    objects = compiled(change, more, documents=documents)
+    assert "mnist-worker-3:3" in objects["ConfigMap", "mnist-config"]["data"]["hostfile"]
     assert ("Pod", "mnist-worker-3") in objects
 
 
 def test_a_json_patch_of_a_document() -> None:
-    change = patch(
-        [
-            {"op": "test", "path": "/metadata/name", "value": "mnist"},
-            {"op": "add", "path": "/metadata/annotations", "value": {}},
-            {
-                "op": "add",
-                "path": "/metadata/annotations/etcompile.dev~1gate-timeout",
-                "value": "7",
-            },
-            {"op": "remove", "path": "/spec/etReplicaSpecs/worker/maxReplicas"},
-        ],
-        kind="TrainingJob",
-    )
-    document = stored(compiled(change))["document"]
+    notes = "/metadata/annotations"
+    operations = [
+        {"op": "test", "path": "/metadata/name", "value": "mnist"},
+        {"op": "add", "path": notes, "value": {}},
+        {"op": "add", "path": f"{notes}/etcompile.dev~1gate-timeout", "value": "7"},
+        {"op": "remove", "path": "/spec/etReplicaSpecs/worker/maxReplicas"},
+    ]
+    document = stored(compiled(patch(operations, kind="TrainingJob")))["document"]
     assert document["metadata"]["annotations"] == {"etcompile.dev/gate-timeout": "7"}
     assert "maxReplicas" not in document["spec"]["etReplicaSpecs"]["worker"]
 
@@ -137,14 +126,7 @@ def test_the_input_is_not_changed_in_place() -> None:
     assert document == yaml.safe_load(JOB)
 
 
-CLAIM = manifest(
-    "PersistentVolumeClaim",
-    "data",
-    spec={
-        "accessModes": ["ReadWriteMany"],
-        "resources": {"requests": {"storage": "1Gi"}},
-    },
-)
+CLAIM = specs.claim("data")
 
 
 def test_other_objects_among_the_inputs_are_patched() -> None:
@@ -188,11 +170,8 @@ def test_a_namespace_flag_wins_over_the_overlay() -> None:
 
 
 def test_a_target_names_the_namespace_that_was_chosen() -> None:
-    change = overlay(
-        namespace="new",
-        patches=[{"target": {"kind": "TrainingJob", "namespace": "new"}, "patch": {"spec": {}}}],
-    )
-    assert codes(change) == []
+    change = patch({"spec": {}}, kind="TrainingJob", namespace="new")
+    assert codes({**change, "namespace": "new"}) == []
     change = patch({"spec": {}}, kind="TrainingJob", namespace="default")
     assert codes(change) == []
     assert codes(change, namespace="ml") == ["ET6001"]
@@ -269,10 +248,8 @@ def test_images_of_the_settings_are_images_too() -> None:
             {"name": "alpine/kubectl", "newTag": "1.35.0"},
         ],
     )
-    inits = compiled(change, documents=[document])["Pod", "mnist-launcher"]["spec"][
-        "initContainers"
-    ]
-    images = [one["image"] for one in inits]
+    launcher = compiled(change, documents=[document])["Pod", "mnist-launcher"]
+    images = [one["image"] for one in launcher["spec"]["initContainers"]]
     assert images[:2] == ["mirror/busybox:1", "alpine/kubectl:1.35.0"]
 
 
@@ -283,12 +260,8 @@ def test_a_pull_policy_is_for_all_images_of_a_glob() -> None:
 
 
 def test_resources_merge_by_name() -> None:
-    entry = {
-        "target": {"role": "worker"},
-        "limits": {"cpu": 4, "memory": None},
-        "requests": {"memory": "1Gi"},
-    }
-    objects = compiled(overlay(resources=[entry]))
+    change = {"limits": {"cpu": 4, "memory": None}, "requests": {"memory": "1Gi"}}
+    objects = compiled(overlay(resources=[{"target": {"role": "worker"}, **change}]))
     assert worker(objects)["spec"]["containers"][0]["resources"] == {
         "limits": {"cpu": 4},
         "requests": {"cpu": "1", "memory": "1Gi"},
@@ -422,10 +395,8 @@ STACK = (
 def test_the_stored_job_is_the_one_after_overlays() -> None:
     value = stored(compiled(*STACK))
     assert value["document"]["spec"]["slotsPerWorker"] == 2
-    containers = value["document"]["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"][
-        "containers"
-    ]
-    assert containers[0]["image"] == "horovod/horovod:1.0"
+    template = specs.worker(value["document"])["template"]
+    assert template["spec"]["containers"][0]["image"] == "horovod/horovod:1.0"
     assert value["settings"]["secret"] == "existing:keys"
     targets = [one.get("target", {}).get("kind") for one in value["patches"]]
     assert targets == [None, "Pod", "Service"]
@@ -433,11 +404,8 @@ def test_the_stored_job_is_the_one_after_overlays() -> None:
 
 def test_a_job_that_no_overlay_touches_is_stored_as_ever() -> None:
     assert "patches" not in stored(compiled())
-    others = overlay(
-        patches=[
-            {"target": {"kind": "Pod", "name": "x-*"}, "patch": {"spec": {}}, "optional": True}
-        ]
-    )
+    others = patch({"spec": {}}, kind="Pod", name="x-*")
+    others["patches"][0]["optional"] = True
     assert compiled(others) == compiled()
 
 
@@ -459,16 +427,9 @@ def test_a_replacement_compiled_from_the_stored_job_equals_the_rendered_one(over
 
 
 def test_a_bad_value_of_an_overlay_is_reported_in_the_overlay(tmp_path: Path) -> None:
-    text = """\
-patches:
-  - target: {kind: TrainingJob}
-    patch:
-      spec:
-        etReplicaSpecs:
-          worker:
-            replicas: 12
-"""
-    assert problems(tmp_path, text) == [("ET2003", "mine.yaml", "9:23")]
+    wish = "{spec: {etReplicaSpecs: {worker: {replicas: 12}}}}"
+    text = f"patches:\n  - target: {{kind: TrainingJob}}\n    patch: {wish}\n"
+    assert problems(tmp_path, text) == [("ET2003", "mine.yaml", "5:56")]
 
 
 def test_a_bad_value_of_the_document_is_still_reported_there(tmp_path: Path) -> None:
@@ -491,12 +452,7 @@ patches:
 PLACES = [
     ("the schema of a kind", "spec: {slotsPerWorkr: 2}", "TrainingJob", ("ET2001", "5:20")),
     ("Kubernetes' schema", "spec: {priorty: 2}", "Pod", ("ET4001", "5:20")),
-    (
-        "a rule about Pods",
-        "spec: {volumes: [{name: A_B, emptyDir: {}}]}",
-        "Pod",
-        ("ET4002", "5:37"),
-    ),
+    ("Pods", "spec: {volumes: [{name: A_B, emptyDir: {}}]}", "Pod", ("ET4002", "5:37")),
     ("what must stay", "spec: {restartPolicy: Always}", "Pod", ("ET6006", "5:35")),
     ("a directive", "spec: {$setElementOrder/volumes: []}", "Pod", ("ET6007", "5:46")),
     ("another name", "metadata: {name: x}", "TrainingJob", ("ET6007", "5:30")),
@@ -603,9 +559,8 @@ def test_a_file_that_is_no_overlay_is_refused(tmp_path: Path) -> None:
 
 
 def test_overlays_are_among_the_sources_of_what_they_touch(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(
-        HEAD + "patches:\n- {target: {kind: TrainingJob, name: a}, patch: {spec: {}}}\n"
-    )
+    text = yaml.safe_dump(patch({"spec": {}}, kind="TrainingJob", name="a"))
+    (tmp_path / "mine.yaml").write_text(text)
     jobs = [specs.training_job("a"), specs.training_job("b")]
     options = Options(overlays=(tmp_path / "mine.yaml",))
     groups = {group.name: group.sources for group in etcompile.compile(jobs, options).groups}

@@ -9,7 +9,7 @@ import yaml
 
 import commandline
 import etcompile
-from specs import API_VERSION, patch, pods, training_job, worker
+from specs import API_VERSION, patch, pods, scale_in, scale_out, training_job, worker
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -25,16 +25,6 @@ def workers(*paths: Path) -> list[str]:
 
 def texts(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def intent(name: str, count: int, *, kind: str = "ScaleOut", **metadata: object) -> dict:
-    wish = {"toAdd" if kind == "ScaleOut" else "toDelete": {"count": count}}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": kind,
-        "metadata": {"name": name, **metadata},
-        "spec": {"selector": {"name": "mnist"}, **wish},
-    }
 
 
 @pytest.fixture
@@ -88,13 +78,8 @@ def test_target_number_of_workers_accounts_for_all_earlier_intents(example):
     for wanted in (6, 1, 4):
         scale("elastic-mnist", "--to", wanted, cwd=example, code=0)
         assert len(workers(example)) == wanted
-    assert sorted(path.name for path in example.glob("scale-*")) == [
-        "scale-1-out.yaml",
-        "scale-2-in.yaml",
-        "scale-3-out.yaml",
-        "scale-4-in.yaml",
-        "scale-5-out.yaml",
-    ]
+    names = [path.stem for path in sorted(example.glob("scale-*"))]
+    assert names == ["scale-1-out", "scale-2-in", "scale-3-out", "scale-4-in", "scale-5-out"]
 
 
 def test_job_that_already_has_the_target_size_gets_no_intent(example):
@@ -140,7 +125,7 @@ def test_what_render_would_refuse_is_refused_in_the_same_words_before_it_is_writ
 
 
 def test_behind_intents_without_a_number_the_new_one_comes_by_its_name(tree):
-    (tree / "zz.yaml").write_text(yaml.safe_dump(intent("last", 3)))
+    (tree / "zz.yaml").write_text(yaml.safe_dump(scale_out("last", 3)))
     scale("mnist", "--pods", "mnist-worker-4", cwd=tree, code=0)
     (new,) = {path.name for path in tree.iterdir()} - {"mnist.yaml", "zz.yaml"}
     assert new == "zz_scale-001-in.yaml"
@@ -152,7 +137,7 @@ def test_behind_intents_without_a_number_the_new_one_comes_by_its_name(tree):
 def test_an_intent_follows_the_last_one_into_its_folder(tree):
     folder = tree / "scaling"
     folder.mkdir()
-    (folder / "one.yaml").write_text(yaml.safe_dump(intent("one", 1)))
+    (folder / "one.yaml").write_text(yaml.safe_dump(scale_out("one", 1)))
     scale("mnist", "--add", 1, cwd=tree, code=0)
     assert [path.name for path in sorted(folder.iterdir())] == ["one.yaml", "scale-001-out.yaml"]
     assert len(workers(tree)) == 4
@@ -160,7 +145,7 @@ def test_an_intent_follows_the_last_one_into_its_folder(tree):
 
 def test_new_intent_counts_last_in_whichever_order_paths_are_named(tree):
     paths = []
-    for name, wish in (("b", intent("first", 3)), ("a", intent("second", 1, kind="ScaleIn"))):
+    for name, wish in (("b", scale_out("first", 3)), ("a", scale_in("second", 1))):
         (tree / name).mkdir()
         (tree / name / "one.yaml").write_text(yaml.safe_dump(wish))
         paths.append(tree / name)
@@ -172,9 +157,10 @@ def test_new_intent_counts_last_in_whichever_order_paths_are_named(tree):
 
 
 def test_intents_in_the_file_of_their_job_count(tree):
+    more = scale_out("more", 1)
+    more["metadata"]["annotations"] = {"etcompile.dev/sequence": "4"}
     with (tree / "mnist.yaml").open("a") as file:
-        file.write("---\n")
-        yaml.safe_dump(intent("more", 1, annotations={"etcompile.dev/sequence": "4"}), file)
+        file.write(f"---\n{yaml.safe_dump(more)}")
     before = (tree / "mnist.yaml").read_bytes()
     scale("mnist", "--to", 5, cwd=tree, code=0)
     assert (tree / "mnist.yaml").read_bytes() == before
@@ -198,16 +184,8 @@ def test_pytorchjob_gets_an_intent_of_the_etcompile_api_group(tmp_path):
         ("xgboostjob/iris", "iris", "etcompile.dev/run"),
         ("pytorchjob/all-reduce", "all-reduce", "spec.elasticPolicy"),
         ("tfjob/multi-worker", "multi-worker", "spec.enableDynamicWorker"),
-        (
-            "trainjob/torch",
-            "mnist",
-            "spec.trainer.numNodes, and its annotation etcompile.dev/run",
-        ),
-        (
-            "trainjob/mpi",
-            "t5",
-            "spec.trainer.numNodes, and its annotation etcompile.dev/run",
-        ),
+        ("trainjob/torch", "mnist", "spec.trainer.numNodes, and its annotation etcompile.dev/run"),
+        ("trainjob/mpi", "t5", "spec.trainer.numNodes, and its annotation etcompile.dev/run"),
     ],
 )
 def test_a_job_that_cannot_scale_says_why_and_what_to_do(folder, job, how):
@@ -234,9 +212,8 @@ def test_of_jobs_with_one_name_the_kind_chooses(tree):
     (tree / "other.yaml").write_text(yaml.safe_dump(other))
     done = scale("mnist", "--add", 1, cwd=tree, code=2)
     assert "--kind" in done.stderr
-    done = scale(
-        "mnist", "--add", 1, "--kind", "pytorchjob", "--no-in-place", "--dry-run", cwd=tree
-    )
+    words = ("--kind", "pytorchjob", "--no-in-place", "--dry-run")
+    done = scale("mnist", "--add", 1, *words, cwd=tree)
     assert yaml.safe_load(done.stdout)["spec"]["selector"]["kind"] == "PyTorchJob"
 
 
@@ -264,9 +241,8 @@ def test_an_overlay_counts_as_it_does_for_render(tree):
 
 
 def test_workers_of_a_run_may_be_named_as_its_pods(tree):
-    done = scale(
-        "mnist", "--pods", "mnist-b-worker-1", "--config", "run=b", "--dry-run", cwd=tree, code=0
-    )
+    words = ("--pods", "mnist-b-worker-1", "--config", "run=b", "--dry-run")
+    done = scale("mnist", *words, cwd=tree, code=0)
     assert "  - mnist-b-worker-1" in done.stderr
 
 
