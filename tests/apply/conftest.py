@@ -36,7 +36,6 @@ def kubelet(control_plane, namespace) -> Iterator[Kubelet]:
 
 @pytest.fixture
 def kubeconfig(control_plane, namespace) -> Path:
-    """The administrator's, for the namespace of this test."""
     return control_plane.kubeconfig(token="admin-token", namespace=namespace)
 
 
@@ -308,7 +307,6 @@ class Slow:
 
 @pytest.fixture
 def through(control_plane, proxy, namespace) -> Path:
-    """A kubeconfig that goes through the proxy."""
     return control_plane.kubeconfig(token="admin-token", server=proxy.url, namespace=namespace)
 
 

@@ -36,7 +36,6 @@ def home(admitting_plane, monkeypatch) -> str:
 
 @pytest.fixture
 def etc(run):
-    """Runs etcompile there."""
     return lambda *arguments: run(*arguments, KUBECONFIG=os.environ["KUBECONFIG"])
 
 

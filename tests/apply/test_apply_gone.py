@@ -14,8 +14,6 @@ LABEL = "etcompile.dev/job"
 
 @pytest.fixture
 def pod(ask):
-    """The worker, as the administrator sees and changes it."""
-
     class Pod:
         path = "pods/mnist-worker-0"
 

@@ -9,7 +9,6 @@ from specs import training_job
 
 
 def rules(*entries, kind="IgnoreDifferences"):
-    """A document with rules."""
     document = {"apiVersion": "etcompile.dev/v1", "kind": kind, "ignoreDifferences": list(entries)}
     application = {
         "apiVersion": "argoproj.io/v1alpha1",

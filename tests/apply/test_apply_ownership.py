@@ -134,7 +134,6 @@ def test_label_of_the_file_is_not_mistaken_for_tracking(run, write, kubelet):
 
 
 def repository(path, remote, *documents, config=""):
-    """A clone with jobs."""
     folder = path / "jobs"
     folder.mkdir(parents=True)
     (folder / "job.yaml").write_text(yaml.safe_dump_all(documents))

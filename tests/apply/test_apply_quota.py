@@ -26,7 +26,6 @@ class Quota:
         self._thread.start()
 
     def count(self) -> None:
-        """Counts the Pods that there are."""
         there = self._plane.ask("GET", f"/api/v1/namespaces/{self._namespace}/pods")["items"]
         counted = {"hard": {"pods": str(self._pods)}, "used": {"pods": str(len(there))}}
         self._plane.set_status(f"{self._path}/small", counted)

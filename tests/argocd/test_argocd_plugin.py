@@ -118,7 +118,6 @@ def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def stored(objects: list[dict[str, Any]]) -> dict[str, Any]:
-    """The settings that the job was compiled with."""
     [config] = of_kind(objects, "ConfigMap")
     return yaml.safe_load(config["data"]["job.yaml"])["settings"]
 

@@ -98,7 +98,6 @@ def options(job: dict[str, Any], name: str) -> list[str]:
 
 
 def model(job: dict[str, Any]) -> Any:
-    """The run policy of a job, as the watcher reads it."""
     [config] = [value for value in compiled(job).objects if is_config(value["metadata"])]
     return read_stored(yaml.safe_load(config["data"]["job.yaml"]))[0].run
 
@@ -128,7 +127,6 @@ def test_such_a_pod_differs_from_a_plain_one_in_what_restarting_needs_only(examp
 
 
 def _copy(value: dict[str, Any]) -> dict[str, Any]:
-    """A Pod that shares nothing with another."""
     copied: dict[str, Any] = json.loads(json.dumps(value))
     return copied
 

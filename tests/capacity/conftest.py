@@ -11,7 +11,6 @@ from queues.queueing import kueue_programs, on_separate_plane
 
 @pytest.fixture(scope="session")
 def scheduling(control_plane, require, tmp_path_factory) -> Iterator[Scheduling]:
-    """A scheduler, and an API server of its own; skips where none was built."""
     scheduler = control_plane.binaries / "kube-scheduler"
     require("scheduler", present=scheduler.exists(), why=f"there is no {scheduler}")
     folder = tmp_path_factory.mktemp("scheduling")

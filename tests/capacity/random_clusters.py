@@ -98,8 +98,6 @@ def pods_of(job: Object) -> list[Object]:
 
 
 class Cluster:
-    """Draws nodes in groups, and Pods of others on them."""
-
     def __init__(self, chance: random.Random, case: Case) -> None:
         self.chance, self.case = chance, case
         self.total = min(60, 1 + int(chance.expovariate(1 / 12)))

@@ -64,7 +64,6 @@ class Terminal:
         os.write(self.terminal, text.encode())
 
     def until(self, wanted, seconds=60):
-        """What is shown until a text is."""
         shown, end = "", time.monotonic() + seconds
         while wanted not in shown:
             if not select.select([self.terminal], [], [], max(0, end - time.monotonic()))[0]:

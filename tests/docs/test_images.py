@@ -58,7 +58,6 @@ def stage(name: str) -> list[tuple[str, str]]:
 
 
 def last(name: str, instruction: str) -> str:
-    """What the last such instruction of a stage says."""
     return [rest for what, rest in stage(name) if what == instruction][-1]
 
 

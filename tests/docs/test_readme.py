@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import yaml
-
 from commandline import etcompile
 from walking import blocks
 
@@ -37,17 +35,6 @@ def test_its_two_commands_are_the_first_commands_on_the_page() -> None:
     assert f"{test} || exit" in (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
     _, example = run.split(" .venv/bin/etcompile render ")
     assert etcompile("render", example, cwd=ROOT).returncode == 0
-
-
-def test_its_job_compiles_to_what_its_commands_name(tmp_path: Path) -> None:
-    (tmp_path / "hello.yaml").write_text(fenced("apiVersion"))
-    [line] = [one for one in commands("Five minutes") if one.startswith("etcompile render")]
-    done = etcompile(*line.split()[1:], cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "out: 5 written, 0 unchanged\n")
-    text = (tmp_path / "out" / "hello" / "91-workers.yaml").read_text("utf-8")
-    pods = {one["metadata"]["name"] for one in yaml.safe_load_all(text)}
-    assert pods == {"hello-worker-0", "hello-worker-1"}
-    assert set(re.findall(r"delete pod (\S+)", README)) <= pods
 
 
 def test_the_mistake_reads_as_shown(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ _OF_A_CLUSTER = re.compile(r"kubectl |etcompile (status|watch) |kill ")
 
 @pytest.fixture
 def shell(tmp_path) -> Iterator[Shell]:
-    """A shell, and a remote repository that is empty."""
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", tmp_path / "remote"], check=True)
     shell = Shell(tmp_path, {})
     yield shell

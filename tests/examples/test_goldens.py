@@ -26,7 +26,6 @@ def steps(example: Path) -> Iterator[tuple[str, list[Path]]]:
 
 
 def rendered(example: Path) -> dict[str, str]:
-    """All files of an example's golden folder."""
     files = {}
     for name, inputs in steps(example):
         compilation = etcompile.compile(inputs)

@@ -42,8 +42,6 @@ class Change(Struct, frozen=True):
 
 
 class Changes:
-    """All changes since it began, of the whole cluster."""
-
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._lock = threading.Lock()

@@ -64,7 +64,6 @@ def ended(place: Place, begun: float, *healths: str) -> None:
 
 
 def other(place: Place, before: dict[str, str], *names: str) -> bool:
-    """Whether Pods of these names are there, run, and are others."""
     now, phases = place.uids(), place.phases()
     return all(
         name in now and now[name] != before[name] and phases[name] == "Running" for name in names

@@ -345,7 +345,6 @@ def test_another_chart_can_depend_on_it(helm: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def registry(consumer, tmp_path: Path) -> Iterator[str]:
-    """The address of a registry."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     address = f"127.0.0.1:{port}"

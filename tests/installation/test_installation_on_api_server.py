@@ -243,8 +243,6 @@ def test_what_such_an_admin_may_not_grant_is_refused(what: str, way: str, instal
 
 
 class Releases:
-    """Helm, and what is there after it."""
-
     def __init__(self, helm: Path, control_plane: Any, folder: Path) -> None:
         self._helm = helm
         self._plane = control_plane
@@ -259,7 +257,6 @@ class Releases:
     def __call__(
         self, verb: str, release: str, namespace: str, *words: object, values: Any = None
     ) -> subprocess.CompletedProcess[str]:
-        """Runs helm for a release."""
         values_text = json.dumps({"image": REGISTRY, **(values or {})})
         reads = ("--values", "-") if verb in ("install", "upgrade") else ()
         # Without it an upgrade without values keeps those of before.

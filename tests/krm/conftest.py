@@ -17,8 +17,6 @@ _FUNCTION = json.dumps({"exec": {"path": sys.executable, "args": ["-m", "etcompi
 
 
 class Folder:
-    """A folder with a kustomization, and kustomize to build it."""
-
     function = _FUNCTION
     """Which program kustomize is to run: this Python's etcompile."""
 
@@ -53,7 +51,6 @@ class Folder:
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def built(self) -> list[dict[str, Any]]:
-        """The objects that kustomize builds, which must succeed."""
         done = self.run()
         assert done.returncode == 0, done.stderr
         loaded = parse(done.stdout)

@@ -120,8 +120,6 @@ class Socks(socketserver.BaseRequestHandler):
 
 
 def relay(here: Any, there: Any) -> None:
-    """Carries bytes both ways until one side ends."""
-
     def back() -> None:
         with contextlib.suppress(OSError):
             while data := there.recv(65536):

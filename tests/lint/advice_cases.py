@@ -94,7 +94,6 @@ def claim(mode: str, namespace: str = "ml") -> Value:
 
 
 def in_place(grace: int) -> list[Value]:
-    """A job that is asked for checkpoints."""
     return job(None, {"terminationGracePeriodSeconds": grace}, metadata=SIGNAL)
 
 
@@ -130,7 +129,6 @@ V1_37 = Settings(kubernetes_version="1.37")
 
 
 def claiming(name: str) -> list[Value]:
-    """A job whose devices come from a ResourceClaimTemplate."""
     container = {**TORCHRUN, "resources": {"claims": [{"name": "gpus"}], "limits": MEMORY}}
     return job(container, {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": name}]})
 
@@ -491,7 +489,6 @@ def annotated(annotations: Mapping[str, str], container: Mapping[str, Any]) -> l
 
 
 def on_host(path: str, pod: Mapping[str, Any], **mount: Any) -> list[Value]:
-    """A job with a folder of the node at /checkpoints."""
     return job(
         {"volumeMounts": [{"name": "files", "mountPath": "/checkpoints", **mount}]},
         {"volumes": [{"name": "files", "hostPath": {"path": path}}], **pod},

@@ -21,7 +21,6 @@ def done(*arguments: object) -> Result:
 
 
 def write(file: Path, *documents: Any) -> Path:
-    """Documents as a file."""
     file.write_text(yaml.safe_dump_all(documents, sort_keys=False))
     return file
 

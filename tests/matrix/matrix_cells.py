@@ -69,8 +69,6 @@ RUN = "r1"
 
 
 class Cell(NamedTuple):
-    """A place in the matrix."""
-
     profile: str
     kind: str
     gang: str
@@ -165,7 +163,6 @@ def is_error(codes: frozenset[str]) -> bool:
 
 
 def kind_of(value: Mapping[str, Any]) -> str:
-    """The kind of an object with its group."""
     group = value["apiVersion"].rpartition("/")[0]
     return f"{value['kind']}.{group}" if group else str(value["kind"])
 

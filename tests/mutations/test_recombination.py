@@ -132,7 +132,6 @@ def test_a_correction_leaves_no_other_error_in_its_place(tmp_path):
 
 
 def errors(file):
-    """The messages of the errors of a file, each with its line."""
     diagnostics = compile(file).diagnostics
     return {
         one.message: one.location and one.location.line for one in diagnostics if has_errors([one])

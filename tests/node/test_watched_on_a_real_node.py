@@ -63,7 +63,6 @@ class Job:
         (self.folder / name).write_text(yaml.safe_dump(document))
 
     def apply(self, *more: str) -> list[dict[str, Any]]:
-        """Applies the folder; returns what was told of it."""
         command = [sys.executable, "-m", "etcompile", "apply", str(self.folder), *more]
         done = subprocess.run(
             [*command, "--output", "json", "--timeout", "120s"],

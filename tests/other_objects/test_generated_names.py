@@ -27,7 +27,6 @@ def config(name: str) -> dict[str, Any]:
 
 
 def reading(how: str, name: str) -> dict[str, Any]:
-    """A job whose Pods read a ConfigMap."""
     job = kubeflow_job("TFJob", {"Worker": 1})
     spec = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     if how in SOURCES:

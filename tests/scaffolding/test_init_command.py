@@ -43,7 +43,6 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module", params=TOOLS)
 def scaffolded(request, tmp_path_factory) -> tuple[str, Path]:
-    """A repository for each tool."""
     folder = tmp_path_factory.mktemp(request.param) / "Training Jobs"
     etcompile("init", str(folder), "--gitops", request.param, cwd=folder.parent, code=0)
     return request.param, folder

@@ -32,7 +32,6 @@ def upstream(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def clone(upstream: Path, tmp_path: Path) -> Path:
-    """A clone with a branch for a pull request."""
     sh(tmp_path, f"git clone -q {upstream} clone && git -C clone switch -qc change")
     return tmp_path / "clone"
 

@@ -210,8 +210,6 @@ class Pod:
 
 
 class Gang:
-    """A gang, its kubelets and its watcher."""
-
     def __init__(
         self, place: Path, size: int, seed: int, *options: object, stubborn: Iterable[str] = ()
     ) -> None:
@@ -642,8 +640,6 @@ def test_after_five_failures_in_a_row_other_pods_are_needed_which_go_on_counting
 
 
 class Faults:
-    """Faults of a gang, by chance."""
-
     def __init__(self, group: Gang) -> None:
         self.group, self.random = group, group.random
         self.undo: list[Callable[[], None]] = []

@@ -83,7 +83,6 @@ class Container:
 
     @property
     def pid(self):
-        """The supervisor's process, as it is called outside."""
         if not self.way:
             return self.process.pid
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
@@ -157,7 +156,6 @@ def container(place, start, until, way, port):
 
 
 def _inside(place: Path) -> Iterator[int]:
-    """The processes that the test has left in its folder."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             state = (folder / "stat").read_text().rsplit(") ", 1)[1][0]

@@ -14,8 +14,6 @@ from specs import mpi_job, training_job
 
 
 class Folder:
-    """A folder of jobs and the folder they are rendered to."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.out = path / "out"
@@ -60,7 +58,6 @@ class Folder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    """A folder with a TrainingJob in namespace nlp."""
     created = Folder(tmp_path)
     created.job(training_job("bert"))
     return created
@@ -68,7 +65,6 @@ def folder(tmp_path: Path) -> Folder:
 
 @pytest.fixture
 def mpi_folder(tmp_path: Path) -> Folder:
-    """A folder with an MPIJob of v2beta1."""
     created = Folder(tmp_path / "mpi")
     created.job(mpi_job("v2beta1", "pi"))
     return created

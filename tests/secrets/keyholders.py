@@ -82,8 +82,6 @@ def elliptic() -> Any:
 
 
 class Owner:
-    """Who holds an age identity."""
-
     def __init__(self) -> None:
         self.identity = pyrage.x25519.Identity.generate()
         self.recipient = str(self.identity.to_public())

@@ -82,7 +82,6 @@ def extension(text: str) -> str:
 
 
 def chart(text: str) -> str:
-    """The chart's description, with the version of the tree."""
     return re.sub(rf'(?m)^((?:app)?[vV]ersion: "?){_NUMBER}', rf"\g<1>{__version__}", text)
 
 
