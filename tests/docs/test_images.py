@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from etcompile.cli.main import program
+from commandline import etcompile
 from stability.test_version import published
 
 ROOT = Path(__file__).parents[2]
@@ -143,8 +142,7 @@ def test_the_python_of_the_images_is_one_that_is_supported() -> None:
 def test_the_watchers_image_is_what_its_deployment_runs() -> None:
     image = "ghcr.io/etcompile/etcompile:dev"
     words = ["watch", "--manifests", "-n", "nlp", "--image", image]
-    done = CliRunner().invoke(program, words)
-    assert done.exit_code == 0, done.output
+    done = etcompile(*words, code=0)
     objects: list[Any] = list(yaml.safe_load_all(done.stdout))
     [deployment] = [value for value in objects if value and value["kind"] == "Deployment"]
     pod = deployment["spec"]["template"]["spec"]

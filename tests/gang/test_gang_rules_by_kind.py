@@ -401,15 +401,17 @@ def test_job_annotation_that_yunikorn_reads_only_from_pods_is_reported() -> None
     assert "YuniKorn reads it from Pods only" in message
 
 
-def test_kueue_takes_the_priority_of_the_job_as_of_the_operators_jobs() -> None:
+def test_kueue_takes_priority_and_provisioning_parameters_of_the_job() -> None:
     labels = {
-        "kueue.x-k8s.io/queue-name": "q",
+        KUEUE_QUEUE: "q",
         "kueue.x-k8s.io/priority-class": "high",
         "kueue.x-k8s.io/max-exec-time-seconds": "600",
     }
-    value = job("PyTorchJob", labels=labels)
+    notes = {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "600"}
+    value = job("PyTorchJob", labels=labels, annotations=notes)
     for pod in pods(rendered(value, "kueue")):
         assert pod["metadata"]["labels"].items() >= labels.items()
+        assert pod["metadata"]["annotations"].items() >= notes.items()
     assert messages(value, "kueue") == {}
 
 
@@ -461,14 +463,6 @@ def test_other_roles_than_two_with_a_single_pod_cannot_be_placed_as_one(
     value = kubeflow_job("TFJob", types)
     value["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-group-name": "all"}
     assert "places two roles as one" in messages(value, "kueue")["ET2085"]
-
-
-def test_kueue_gets_parameters_of_provisioning_requests_from_the_job() -> None:
-    notes = {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "600"}
-    value = job("PyTorchJob", annotations=notes)
-    for pod in pods(rendered(value, "kueue")):
-        assert pod["metadata"]["annotations"].items() >= notes.items()
-    assert messages(value, "kueue") == {}
 
 
 def test_kai_pod_group_copies_the_job_metadata_its_podgrouper_reads() -> None:

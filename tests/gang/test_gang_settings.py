@@ -65,37 +65,20 @@ def test_the_command_line_chooses(tmp_path: Path) -> None:
     assert etcompile_command(*command, "gang=x").returncode == 2
 
 
-def test_the_stored_job_makes_the_same_pods_again() -> None:
+def stored(job: dict[str, Any], settings: Settings) -> Any:
+    """The job and the settings that the watcher reads."""
+    objects = by_name(compiled(job, settings=settings, namespace="ml"))
+    return read_stored(yaml.safe_load(objects["ConfigMap", "mnist-etcompile"]["data"]["job.yaml"]))
+
+
+def test_stored_job_has_the_scheduler_and_what_the_job_says_of_its_gang() -> None:
     chosen = Settings(gang="coscheduling", gang_scheduler="mine")
-    data = by_name(compiled(JOB, settings=chosen, namespace="ml"))["ConfigMap", "mnist-etcompile"]
-    read, settings = read_stored(yaml.safe_load(data["data"]["job.yaml"]))
-    assert settings == chosen
-    assert read.gang == compiled_gang(JOB)
-    none = by_name(compiled(JOB, namespace="ml"))["ConfigMap", "mnist-etcompile"]
-    assert "gang" not in none["data"]["job.yaml"]
-
-
-def compiled_gang(job: dict[str, Any]) -> Any:
-    data = by_name(compiled(job, namespace="ml"))["ConfigMap", "mnist-etcompile"]["data"]
-    return read_stored(yaml.safe_load(data["job.yaml"]))[0].gang
-
-
-def test_what_a_job_asks_survives_in_the_stored_job() -> None:
     job = kubeflow_job("JAXJob", {"Worker": 2}, runPolicy={"schedulingPolicy": {"queue": "q"}})
     job["metadata"]["annotations"] = {"etcompile.dev/gang-on-timeout": "fail"}
-    gang = compiled_gang(job)
-    assert (gang.queue, gang.on_timeout) == ("q", "fail")
-
-
-def test_the_choice_is_no_part_of_a_runs_identity() -> None:
-    # A run that is done does not train again because its cluster has another scheduler.
-    hashes = {
-        o["metadata"]["annotations"]["etcompile.dev/spec-hash"]
-        for gang in ("none", "volcano", "kai")
-        for o in compiled(JOB, settings=Settings(gang=gang), namespace="ml").objects
-        if o["kind"] == "Pod"
-    }
-    assert len(hashes) == 1
+    read, settings = stored(job, chosen)
+    assert settings == chosen
+    assert (read.gang.queue, read.gang.on_timeout) == ("q", "fail")
+    assert stored(JOB, chosen)[0].gang == stored(JOB, Settings())[0].gang
 
 
 def test_another_scheduler_is_a_module_and_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,42 +11,29 @@ from typing import Any
 import etcompile
 from differences import Difference, compare
 from etcompile import Options, Settings
+from specs import kubeflow_job, mpi_job
 
-TYPES = {
-    "PyTorchJob": "pytorchReplicaSpecs",
-    "MPIJob": "mpiReplicaSpecs",
-}
+TYPES = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
 
 
-def job(kind: str, api_version: str = "kubeflow.org/v1") -> dict[str, Any]:
+def job(kind: str, version: str = "v1") -> dict[str, Any]:
     """A job of which everything differs: init containers, limits, classes, and annotations."""
-    leading = "Launcher" if kind == "MPIJob" else "Master"
-    name = "pytorch" if kind == "PyTorchJob" else "main"
+    is_mpi = kind == "MPIJob"
+    value = mpi_job(version) if is_mpi else kubeflow_job(kind, {"Master": 1, "Worker": 2})
+    loading = {"requests": {"cpu": "9", "memory": "9"}}
     resources = {"requests": {"cpu": "2"}, "limits": {"cpu": "3", "memory": "4"}}
-    pod = {
-        "priorityClassName": "urgent",
-        "initContainers": [
-            {"name": "load", "image": "a:1", "resources": {"requests": {"cpu": "9", "memory": "9"}}}
-        ],
-        "containers": [
-            {"name": name, "image": "a:1", "command": ["train"], "resources": resources}
-        ],
-    }
-    types = {
-        leading: {"replicas": 1, "template": {"spec": pod}},
-        "Worker": {"replicas": 2, "template": {"spec": pod}},
-    }
+    for replicas in value["spec"][TYPES[kind]].values():
+        pod = replicas["template"]["spec"]
+        pod["priorityClassName"] = "urgent"
+        pod["initContainers"] = [{"name": "load", "image": "a:1", "resources": loading}]
+        pod["containers"][0]["resources"] = resources
     annotations = {
         "example.com/team": "vision",
         "argocd.argoproj.io/tracking-id": "a:b/c:d/e",
         "volcano.sh/preemptable": "true",
     }
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {"name": "spare", "namespace": "ml", "annotations": annotations},
-        "spec": {TYPES[kind]: types},
-    }
+    value["metadata"] = {"name": "spare", "namespace": "ml", "annotations": annotations}
+    return value
 
 
 def pod_group(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -247,7 +247,7 @@ SHAPES = {
 
 GANGS = {
     "training-operator": gang_model.job("MPIJob"),
-    "mpi-operator": gang_model.job("MPIJob", "kubeflow.org/v2beta1"),
+    "mpi-operator": gang_model.job("MPIJob", "v2beta1"),
 }
 
 

@@ -192,10 +192,6 @@ def names(cases: list[Recording]) -> Any:
     return pytest.mark.parametrize("recording", cases, ids=lambda path: path.name)
 
 
-def test_there_are_recordings_of_all_kinds() -> None:
-    assert len(CASES) > 50
-
-
 @names(CREATED)
 def test_objects_equal_what_the_operator_created(recording: Recording) -> None:
     missing = unlisted(differences_of(recording), LISTED)

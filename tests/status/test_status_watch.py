@@ -115,8 +115,7 @@ def test_status_watch_lists_no_resource_a_second_time(
 
 
 def _lists(control_plane, namespace: str) -> int:
-    return sum(event["verb"] in ("get", "list") for event in control_plane.audit(namespace)) - sum(
-        event["userAgent"].startswith("Python-urllib")
+    return sum(
+        event["verb"] in ("get", "list") and not event["userAgent"].startswith("Python-urllib")
         for event in control_plane.audit(namespace)
-        if event["verb"] in ("get", "list")
     )
