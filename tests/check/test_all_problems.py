@@ -39,34 +39,20 @@ def template(container: str) -> dict[str, Any]:
 
 
 def kubeflow(kind: str, types: str, container: str, roles: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": kind,
-        "metadata": {"name": "bert", "namespace": "nlp"},
-        "spec": {
-            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 2},
-            types: {
-                role: {"replicas": 1, "restartPolicy": "Never", "template": template(container)}
-                for role in roles
-            },
-        },
-    }
+    role = {"replicas": 1, "restartPolicy": "Never", "template": template(container)}
+    policy = {"cleanPodPolicy": "Running", "backoffLimit": 2}
+    spec = {"runPolicy": policy, types: {name: copy.deepcopy(role) for name in roles}}
+    version, place = "kubeflow.org/v1", {"namespace": "nlp"}
+    return specs.manifest(kind, "bert", api_version=version, metadata=place, spec=spec)
 
 
 def training_job() -> dict[str, Any]:
-    return {
-        "apiVersion": "kai.alibabacloud.com/v1alpha1",
-        "kind": "TrainingJob",
-        "metadata": {"name": "bert", "namespace": "nlp"},
-        "spec": {
-            "cleanPodPolicy": "Running",
-            "backoffLimit": 2,
-            "etReplicaSpecs": {
-                "launcher": {"template": template("main")},
-                "worker": {"replicas": 2, "maxReplicas": 4, "template": template("main")},
-            },
-        },
-    }
+    worker = {"replicas": 2, "maxReplicas": 4, "template": template("main")}
+    roles = {"launcher": {"template": template("main")}, "worker": worker}
+    spec = {"cleanPodPolicy": "Running", "backoffLimit": 2, "etReplicaSpecs": roles}
+    job = specs.training_job("bert") | {"spec": spec}
+    job["metadata"]["namespace"] = "nlp"
+    return job
 
 
 JOBS = {
@@ -262,10 +248,8 @@ def test_a_fault_of_a_job_hides_none_of_its_intents() -> None:
 
 
 def test_a_fault_of_a_job_hides_none_of_another_job() -> None:
-    one, other = (
-        training_job(),
-        kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Worker",)),
-    )
+    one = training_job()
+    other = kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Worker",))
     other["metadata"]["name"] = "gpt"
     mine, theirs = faults("TrainingJob"), faults("PyTorchJob")
     for name in ("enum", "port", "reserved"):
@@ -381,7 +365,6 @@ def test_large_job_is_not_built_whole_if_another_document_has_a_fault() -> None:
     compilation = compiled([job, config])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [one.code for one in compilation.diagnostics if one.severity is Severity.ERROR] == [
-        "ET4002"
-    ]
+    errors = [one.code for one in compilation.diagnostics if one.severity is Severity.ERROR]
+    assert errors == ["ET4002"]
     assert peak < 30_000_000  # 50,000 Pods and their Services take ten times as much

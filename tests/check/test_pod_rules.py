@@ -32,6 +32,7 @@ template:
     volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]
 """
 AT = ("template",)
+NODE = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 
 
 def problems(document, path, *version, **options):
@@ -206,15 +207,7 @@ def test_requests_are_held_against_limits_as_the_scheduler_would(name, limit, wa
     "fields",
     [
         {"env": [{"name": "relaxed since 1.30: a/b", "value": "x"}]},
-        {
-            "env": [
-                {
-                    "name": "A",
-                    "value": "",
-                    "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
-                }
-            ]
-        },
+        {"env": [{"name": "A", "value": "", "valueFrom": NODE}]},
         {"ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP", "hostPort": 0}]},
         {"ports": [{"containerPort": 1, "name": ""}, {"containerPort": 2, "name": ""}]},
         {"image": "x y"},
@@ -227,8 +220,8 @@ def test_what_the_api_server_lets_pass_passes(fields):
 
 
 def test_a_rule_holds_for_the_versions_that_have_it():
-    value = {"template": {"spec": {"containers": [{"name": "m", "image": "a:1"}]}}}
-    value["template"]["spec"]["containers"][0]["env"] = [{"name": "a/b", "value": "c"}]
+    main = {"name": "m", "image": "a:1", "env": [{"name": "a/b", "value": "c"}]}
+    value = {"template": {"spec": {"containers": [main]}}}
     (document,) = from_values([{"apiVersion": "v1", "kind": "PodTemplate", **value}]).documents
     assert len(problems(document, AT, "1.31")) == 1
     assert problems(document, AT, "1.32") == []

@@ -150,29 +150,17 @@ def test_et_operator_01_each_unknown_pod_name_is_a_separate_error() -> None:
 
 
 def test_a_worker_cannot_be_removed_twice_and_the_message_says_who_did() -> None:
-    result = etcompile.compile(
-        [
-            training_job(replicas=3),
-            scale_in("first", ["mnist-worker-2"]),
-            scale_in("second", ["mnist-worker-2"]),
-        ]
-    )
-    [problem] = result.diagnostics
+    intents = [scale_in(name, ["mnist-worker-2"]) for name in ("first", "second")]
+    [problem] = etcompile.compile([training_job(replicas=3), *intents]).diagnostics
     assert problem.code == "ET3002"
     assert "ScaleIn first has removed already" in problem.message
 
 
-def test_et_operator_05_max_replicas_bounds_scale_outs() -> None:
-    job = training_job()
-    worker(job)["maxReplicas"] = 3
-    assert errors(job, scale_out("a", 1)) == []
-    assert errors(job, scale_out("a", 1), scale_out("b", 1)) == ["ET3004"]
-
-
-def test_et_operator_05_min_replicas_bounds_scale_ins() -> None:
+def test_et_operator_05_bounds_hold_for_scale_outs_and_scale_ins() -> None:
     job = training_job(replicas=3)
-    worker(job)["minReplicas"] = 2
-    assert errors(job, scale_in("a", 1)) == []
+    worker(job).update(minReplicas=2, maxReplicas=4)
+    assert errors(job, scale_out("a", 1)) == errors(job, scale_in("a", 1)) == []
+    assert errors(job, scale_out("a", 1), scale_out("b", 1)) == ["ET3004"]
     assert errors(job, scale_in("a", 2)) == ["ET3005"]
 
 

@@ -95,11 +95,8 @@ def test_sizes_are_for_pods_to_come_and_0_keeps_them() -> None:
 
 def test_the_stored_job_has_ranks_and_sizes() -> None:
     move = plan(migratePods=[{"name": pod(1), "resource": {"memory": "2Gi"}}])
-    [text] = [
-        one["data"]["job.yaml"]
-        for one in compiled(job(), move).objects
-        if one["kind"] == "ConfigMap"
-    ]
+    objects = compiled(job(), move).objects
+    [text] = [one["data"]["job.yaml"] for one in objects if one["kind"] == "ConfigMap"]
     stored, _ = read_stored(yaml.safe_load(text))
     worker = stored.role("worker")
     assert worker is not None
@@ -137,16 +134,12 @@ def test_a_refused_plan_leaves_no_trace() -> None:
     assert errors(job(), wrong, plan("next", removePods=[{"name": pod(0)}])) == ["ET3016"]
 
 
-def test_a_plan_of_a_masters_is_refused() -> None:
-    auto_plan = plan(**of_workers(5))
-    auto_plan["metadata"]["labels"]["scale-type"] = "auto"
-    assert errors(job(), auto_plan) == ["ET3016"]
-
-
-def test_a_plan_without_a_job_is_refused() -> None:
-    lost = plan(**of_workers(5))
-    del lost["metadata"]["labels"]
-    assert errors(job(), lost) == ["ET3017"]
+def test_a_plan_of_a_masters_and_one_without_a_job_are_refused() -> None:
+    wrong = plan(**of_workers(5))
+    wrong["metadata"]["labels"]["scale-type"] = "auto"
+    assert errors(job(), wrong) == ["ET3016"]
+    del wrong["metadata"]["labels"]
+    assert errors(job(), wrong) == ["ET3017"]
 
 
 @pytest.mark.parametrize(("version", "codes"), [("0.6", ["ET3006"]), ("0.5", [])])
