@@ -163,16 +163,11 @@ def test_a_scheduler_that_one_template_names_is_replaced_or_refused(gang: str, k
 
 
 @pytest.mark.parametrize(("gang", "kind"), EVERY)
-def test_the_scheduler_of_the_gang_may_be_named(gang: str, kind: str) -> None:
-    value = job_of_scheduler(kind, SCHEDULERS[gang])
-    assert messages(value, gang).keys() & {"ET2082", "ET2101", "ET2102"} == set()
-
-
-@pytest.mark.parametrize(("gang", "kind"), EVERY)
-def test_a_name_that_the_settings_give_the_scheduler_is_the_right_one(gang: str, kind: str) -> None:
-    value = job_of_scheduler(kind, "my-scheduler")
-    reported = messages(value, gang, gang_scheduler="my-scheduler")
-    assert reported.keys() & {"ET2082", "ET2101", "ET2102"} == set()
+def test_scheduler_of_the_gang_or_of_the_settings_may_be_named(gang: str, kind: str) -> None:
+    named = {SCHEDULERS[gang]: {}, "my-scheduler": {"gang_scheduler": "my-scheduler"}}
+    for name, settings in named.items():
+        reported = messages(job_of_scheduler(kind, name), gang, **settings)
+        assert reported.keys() & {"ET2082", "ET2101", "ET2102"} == set()
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEDULERS.values() if name])

@@ -120,11 +120,6 @@ def test_no_link_is_broken(site: Path, pages: dict[str, Read]) -> None:
     assert sorted(set(broken)) == []
 
 
-def test_every_page_links_the_repository(pages: dict[str, Read]) -> None:
-    repository = "https://github.com/etcompile/etcompile"
-    assert [name for name, page in pages.items() if repository not in page.links] == []
-
-
 def test_headings_are_in_order(pages: dict[str, Read]) -> None:
     wrong = {
         name: page.headings
