@@ -57,9 +57,7 @@ def _sequences_written(workers: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return count
 
 
-def test_refused_job_does_not_create_its_replicas(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_refused_job_does_not_create_its_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     document = training_job("n" * 60)
     worker(document)["replicas"] = 1000
     worker(document).pop("maxReplicas", None)

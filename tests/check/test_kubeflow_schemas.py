@@ -165,18 +165,12 @@ ACCEPTED = {
         ("roles.Launcher.restartPolicy", ""),
         ("runPolicy.managedBy", "kubeflow.org/mpi-operator"),
     ],
-    "XGBoostJob": [
-        ("roles.Worker.replicas", 0),
-        ("roles.Worker", ABSENT),
-    ],
+    "XGBoostJob": [("roles.Worker.replicas", 0), ("roles.Worker", ABSENT)],
     "PaddleJob": [
         ("roles.Master.replicas", 3),
         ("elasticPolicy", {"minReplicas": 1, "maxReplicas": 2, "maxRestarts": 3}),
     ],
-    "MXJob": [
-        ("jobMode", "MXTune"),
-        ("roles.scheduler", {"template": template()}),
-    ],
+    "MXJob": [("jobMode", "MXTune"), ("roles.scheduler", {"template": template()})],
 }
 
 

@@ -97,9 +97,7 @@ def job(command: list[str], replicas: int = 2, **bounds: int) -> dict[str, Any]:
         ["ssh", "host", "mpirun", "-np", "64"],
     ],
 )
-def test_numbers_that_fit_or_are_not_certain_are_left_alone(
-    command: list[str],
-) -> None:
+def test_numbers_that_fit_or_are_not_certain_are_left_alone(command: list[str]) -> None:
     assert warnings(job(command)) == []
 
 

@@ -12,11 +12,7 @@ import etcompile
 from etcompile import Options
 from etcompile.check.pod_rules import check_object
 from etcompile.compiler.choices import refusal
-from etcompile.compiler.configured import (
-    ConfigurationError,
-    SettingError,
-    configured_options,
-)
+from etcompile.compiler.configured import ConfigurationError, SettingError, configured_options
 from etcompile.diagnostics import codes
 from etcompile.k8s.names import image_problem
 from etcompile.k8s.objects import may_have_namespace

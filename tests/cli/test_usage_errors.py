@@ -7,11 +7,7 @@ from click.testing import CliRunner
 
 from etcompile.cli.main import program
 
-MISTAKES = {
-    "--namespace": "A_",
-    "--ignore": "ET0000",
-    "--output-format": "xml",
-}
+MISTAKES = {"--namespace": "A_", "--ignore": "ET0000", "--output-format": "xml"}
 
 WRONG = (
     "gang=volcanoo",

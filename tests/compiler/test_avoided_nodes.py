@@ -39,10 +39,7 @@ def test_other_affinities_of_a_pod_stay(git: bool) -> None:
     value = pod(podAntiAffinity=apart, nodeAffinity={PREFERRED: likes})
     assert affinity_of(value, git=git) == {
         "podAntiAffinity": apart,
-        "nodeAffinity": {
-            PREFERRED: likes,
-            REQUIRED: {"nodeSelectorTerms": [{"matchFields": NOT}]},
-        },
+        "nodeAffinity": {PREFERRED: likes, REQUIRED: {"nodeSelectorTerms": [{"matchFields": NOT}]}},
     }
 
 

@@ -32,16 +32,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from gitops_renders import (
-    EXAMPLES,
-    ROOT,
-    TOOLS,
-    WITH_KEYS,
-    annotations,
-    objects,
-    rendered,
-    renders,
-)
+from gitops_renders import EXAMPLES, ROOT, TOOLS, WITH_KEYS, annotations, objects, rendered, renders
 
 import etcompile
 from etcompile import Options, Settings

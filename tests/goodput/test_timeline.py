@@ -5,13 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from etcompile.causes.goodput import (
-    Attempt,
-    advanced,
-    goodput,
-    read_timeline,
-    timeline_text,
-)
+from etcompile.causes.goodput import Attempt, advanced, goodput, read_timeline, timeline_text
 from etcompile.model.run_record import RunRecord
 
 RECORD = RunRecord("run", "Running", started=1000.0)

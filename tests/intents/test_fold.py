@@ -5,16 +5,7 @@ import itertools
 import pytest
 
 import etcompile
-from specs import (
-    by_name,
-    compiled,
-    errors,
-    pods,
-    scale_in,
-    scale_out,
-    training_job,
-    worker,
-)
+from specs import by_name, compiled, errors, pods, scale_in, scale_out, training_job, worker
 
 
 def test_scale_out_numbers_on_from_the_highest_index() -> None:
@@ -111,10 +102,7 @@ def test_two_intents_with_one_sequence_collide() -> None:
 
 
 def test_the_same_sequence_in_two_jobs_is_no_collision() -> None:
-    both = [
-        numbered(scale_out("a", 1), "1"),
-        numbered(scale_out("b", 1, job="bert"), "1"),
-    ]
+    both = [numbered(scale_out("a", 1), "1"), numbered(scale_out("b", 1, job="bert"), "1")]
     assert errors(training_job(), training_job("bert"), *both) == []
 
 

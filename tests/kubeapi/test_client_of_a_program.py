@@ -97,10 +97,7 @@ def test_credential_plugin_of_the_client_runs_again_when_its_token_expires(
         "                  'kind': 'ExecCredential', 'status': status}))"
     )
     file = written({"exec": plugin(program)})
-    with (
-        config.new_client_from_config(str(file)) as api,
-        operations.connect(api) as cluster,
-    ):
+    with config.new_client_from_config(str(file)) as api, operations.connect(api) as cluster:
         assert user(cluster) == "admin"
     assert len(count.read_text()) >= 2
 

@@ -19,11 +19,7 @@ ONCE = Retries(attempts=1)
 
 
 def whoami(cluster) -> str:
-    review = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "SelfSubjectReview",
-        "metadata": {},
-    }
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
     name: str = cluster.create(review)["status"]["userInfo"]["username"]
     return name
 
@@ -242,18 +238,12 @@ FAULTS = [
     ("- a", "the file: expected object, got array"),
     ("contexts: {}", "contexts: expected array, got object"),
     ("contexts: [{name: a, context: {cluster: a}}]", "no current-context is set"),
-    (
-        "contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: b",
-        "there is no context 'b'",
-    ),
+    ("contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: b", "there is no context 'b'"),
     (
         "contexts: [{name: a, context: {cluster: z}}]\ncurrent-context: a",
         "names the cluster 'z', which is not defined",
     ),
-    (
-        "clusters: [{name: a, cluster: {}}]" + CONTEXT,
-        "has no server",
-    ),
+    ("clusters: [{name: a, cluster: {}}]" + CONTEXT, "has no server"),
     (
         "clusters: [{name: a, cluster: {server: 'https://x', certificate-authority-data: '%'}}]"
         + CONTEXT,

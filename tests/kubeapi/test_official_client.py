@@ -11,11 +11,7 @@ from kubernetes import client, config
 from etcompile.kubeapi import ClusterError, connect
 
 ANONYMOUS = "system:anonymous"
-REVIEW = {
-    "apiVersion": "authentication.k8s.io/v1",
-    "kind": "SelfSubjectReview",
-    "metadata": {},
-}
+REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
 
 
 def by_official(file: str) -> tuple[str, str]:

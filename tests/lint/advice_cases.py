@@ -36,10 +36,7 @@ class Case:
 
 
 SIGNAL = {
-    "annotations": {
-        "etcompile.dev/restart": "in-place",
-        "etcompile.dev/checkpoint-signal": "USR1",
-    }
+    "annotations": {"etcompile.dev/restart": "in-place", "etcompile.dev/checkpoint-signal": "USR1"}
 }
 
 
@@ -194,7 +191,7 @@ CASES: dict[str, list[Case]] = {
                 {"volumes": [{**SHM, "emptyDir": {"medium": "Memory", "sizeLimit": "4Gi"}}]},
             ),
             "sizeLimit: 8192Mi",
-        ),
+        )
     ],
     "ET9003": [
         Case(with_volume({"emptyDir": {}}), with_volume({"emptyDir": {}}, "/cache"), "/checkpoint"),
@@ -211,7 +208,7 @@ CASES: dict[str, list[Case]] = {
             with_volume({"hostPath": {"path": "/mnt/data"}}, "/data"),
             "mountPath: /checkpoints",
             "/mnt/ckpt of the node",
-        ),
+        )
     ],
     "ET9005": [
         Case(
@@ -261,7 +258,7 @@ CASES: dict[str, list[Case]] = {
             job({**limits(gpu=1, memory="8Gi"), **ROOMY}, SHARED),
             "resources:",
             "asks for 1 nvidia.com/gpu and for no memory",
-        ),
+        )
     ],
     "ET9011": [
         Case(
@@ -301,14 +298,12 @@ CASES: dict[str, list[Case]] = {
             [*claiming("four"), claim_template(exactly={"deviceClassName": "gpu", "count": 4})],
             "--nproc-per-node=4",
             settings=V1_37,
-        ),
+        )
     ],
     "ET9012": [
         Case(
-            job({"args": ["--backend", "nccl"]}),
-            job({"args": ["--backend", "gloo"]}),
-            "--backend",
-        ),
+            job({"args": ["--backend", "nccl"]}), job({"args": ["--backend", "gloo"]}), "--backend"
+        )
     ],
     "ET9013": [
         Case(
@@ -341,14 +336,10 @@ CASES: dict[str, list[Case]] = {
             job(limits(rdma=1)),
             job({**limits(rdma=1), "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}),
             "resources:",
-        ),
+        )
     ],
     "ET9020": [
-        Case(
-            job(None, {"hostNetwork": True}),
-            job(None, HOST),
-            "hostNetwork: true",
-        ),
+        Case(job(None, {"hostNetwork": True}), job(None, HOST), "hostNetwork: true"),
         Case(
             job(None, {"hostNetwork": True}),
             job(None, {"hostNetwork": True}, replicas=1),
@@ -365,9 +356,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "ET9022": [
         Case(
-            job(env(NCCL_SOCKET_IFNAME="ens5")),
-            job(env(NCCL_SOCKET_IFNAME="eth")),
-            "value: ens5",
+            job(env(NCCL_SOCKET_IFNAME="ens5")), job(env(NCCL_SOCKET_IFNAME="eth")), "value: ens5"
         ),
         Case(
             job(env(GLOO_SOCKET_IFNAME="ib0,ens5")),
@@ -376,10 +365,7 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(
             launching(["mpirun", "-x", "NCCL_SOCKET_IFNAME=ens5", "./train"], {}),
-            launching(
-                ["mpirun", "-x", "NCCL_SOCKET_IFNAME=ens5", "./train"],
-                {**HOST, **APART},
-            ),
+            launching(["mpirun", "-x", "NCCL_SOCKET_IFNAME=ens5", "./train"], {**HOST, **APART}),
             "NCCL_SOCKET_IFNAME=ens5",
         ),
         Case(
@@ -421,8 +407,7 @@ CASES: dict[str, list[Case]] = {
         Case(job(None, SPOT), job(None, SPOT, metadata=SIGNAL), "capacity-type: spot"),
         Case(
             job(
-                None,
-                {"tolerations": [{"key": "cloud.google.com/gke-spot", "operator": "Exists"}]},
+                None, {"tolerations": [{"key": "cloud.google.com/gke-spot", "operator": "Exists"}]}
             ),
             job(None, {"tolerations": [{"key": "example.com/gpu", "operator": "Exists"}]}),
             "gke-spot",
@@ -442,8 +427,7 @@ CASES: dict[str, list[Case]] = {
         Case(
             job(limits(cpu="1", memory="1Gi")),
             job(
-                limits(cpu="1", memory="1Gi"),
-                runPolicy={"schedulingPolicy": {"queue": "research"}},
+                limits(cpu="1", memory="1Gi"), runPolicy={"schedulingPolicy": {"queue": "research"}}
             ),
             "name: bert",
             "'default' is assumed",
@@ -455,7 +439,7 @@ CASES: dict[str, list[Case]] = {
             job({"command": ["python", "-m", "torch.distributed.launch", "train.py"]}),
             job({"command": ["python", "-m", "torch.distributed.run", "train.py"]}),
             "torch.distributed.launch",
-        ),
+        )
     ],
 }
 

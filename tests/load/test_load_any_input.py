@@ -25,9 +25,7 @@ SCALARS = (
 # In JSON other keys are written as two halves, and are not looked for.
 KEYS = st.text(st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF), max_size=20)
 VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner),
-    max_leaves=20,
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner), max_leaves=20
 )
 
 

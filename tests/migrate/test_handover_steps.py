@@ -16,9 +16,7 @@ OWNER = {
     "name": "mnist",
     "controller": True,
 }
-TRACKED = {
-    "argocd.argoproj.io/tracking-id": "team:kai.alibabacloud.com/TrainingJob:ml/mnist",
-}
+TRACKED = {"argocd.argoproj.io/tracking-id": "team:kai.alibabacloud.com/TrainingJob:ml/mnist"}
 
 
 def live_objects(document: Any = None) -> dict[tuple[str, str], dict[str, Any]]:
@@ -124,8 +122,7 @@ def test_handover_preserves_the_secret_and_deletes_the_autoscaler() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
-    [("ExitCode", "a worker that fails is not replaced"), ("Never", None)],
+    ("policy", "said"), [("ExitCode", "a worker that fails is not replaced"), ("Never", None)]
 )
 def test_it_says_what_nobody_does_any_more(policy: str, said: str | None) -> None:
     job = training_job()

@@ -85,11 +85,7 @@ def test_the_runtime_that_trainer_noted_is_written_and_not_the_one_of_today():
                 "pytorch/pytorch:2.13.0", "pytorch/pytorch:2.9.0"
             )
     files = migration(*lives).files
-    assert [*files] == [
-        "multi-node-example.yaml",
-        "multi-node-example-runtime.yaml",
-        "HANDOVER.md",
-    ]
+    assert [*files] == ["multi-node-example.yaml", "multi-node-example-runtime.yaml", "HANDOVER.md"]
     runtime = documents(files["multi-node-example-runtime.yaml"])[0]
     assert [*runtime["metadata"]] == ["labels", "name"]
     [part] = runtime["spec"]["template"]["spec"]["replicatedJobs"]

@@ -37,10 +37,7 @@ _PATHS = ("jobs", "jobs/a.yaml", "jobs/b.yaml", "out", "missing", "etcompile.tom
           "overlay.yaml", "templates", "jobs/a.yaml/x", "a" * 300)  # fmt: skip
 _TEXTS = [one for one in values.TEXTS if "\x00" not in one and one not in ("/", "..", "a/../b")]
 """Without those by which a command would read more than the folder."""
-_NEEDED = {
-    "scale": ("--to", "--add", "--remove", "--pods"),
-    "diff": ("--against",),
-}
+_NEEDED = {"scale": ("--to", "--add", "--remove", "--pods"), "diff": ("--against",)}
 """Options of which a command wants one."""
 _LIKELY: dict[str, tuple[str, ...]] = {
     "--against": ("out", "jobs", "HEAD", "HEAD:jobs", "no-such-branch"),

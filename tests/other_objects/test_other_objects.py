@@ -6,16 +6,7 @@ from typing import Any
 import pytest
 
 import etcompile
-from specs import (
-    by_name,
-    compiled,
-    errors,
-    kubeflow_job,
-    mpi_job,
-    replicas,
-    training_job,
-    warnings,
-)
+from specs import by_name, compiled, errors, kubeflow_job, mpi_job, replicas, training_job, warnings
 
 
 def claim(**metadata: Any) -> dict[str, Any]:
@@ -195,8 +186,7 @@ def test_kinds_of_other_programs_in_the_group_of_jobs_pass_through(kind: str, co
 
 
 @pytest.mark.parametrize(
-    "version",
-    ["trainer.kubeflow.org/v1alpha1", "kubeflow.org/v2", "kai.alibabacloud.com/v1alpha1"],
+    "version", ["trainer.kubeflow.org/v1alpha1", "kubeflow.org/v2", "kai.alibabacloud.com/v1alpha1"]
 )
 def test_later_kind_of_a_known_group_passes_and_names_its_operator(version):
     value = {"apiVersion": version, "kind": "OptimizationJob", "metadata": {"name": "n"}}

@@ -21,8 +21,7 @@ OUR_LABELS = frozenset({"etcompile.dev/job", "training.kubeflow.org/replica-inde
 VARIABLES = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(RANK)"}]
 JOBS = {
     "PyTorchJob": specs.kubeflow_job(
-        "PyTorchJob",
-        {"Master": 1, "Worker": specs.replicas("PyTorchJob", 4, env=VARIABLES)},
+        "PyTorchJob", {"Master": 1, "Worker": specs.replicas("PyTorchJob", 4, env=VARIABLES)}
     ),
     "TFJob": specs.kubeflow_job("TFJob", {"PS": 2, "Worker": 3}),
     "TrainingJob": specs.training_job(replicas=3),

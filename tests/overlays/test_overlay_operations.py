@@ -141,9 +141,7 @@ def test_the_error_points_at_the_operation_that_failed() -> None:
 
 def test_values_keep_the_place_they_were_written_at() -> None:
     value = patched(
-        {"a": [{"b": 1}], "c": 1},
-        op("add", "/a/0", {"n": 2}),
-        op("move", "/d", **{"from": "/c"}),
+        {"a": [{"b": 1}], "c": 1}, op("add", "/a/0", {"n": 2}), op("move", "/d", **{"from": "/c"})
     )
     places = {("a", 0, "n"): "patch", ("a", 1, "b"): "base", ("d",): "base"}
     assert {path: value.locate(path).file for path in places} == places

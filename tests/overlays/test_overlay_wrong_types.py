@@ -16,15 +16,7 @@ from etcompile.k8s.quantity import number
 from etcompile.model import Settings
 from etcompile.model.settings import secret_mode
 from randomness import examples
-from specs import (
-    compiled,
-    dlrover_type,
-    elastic_job,
-    kubeflow_job,
-    overlay,
-    replicas,
-    training_job,
-)
+from specs import compiled, dlrover_type, elastic_job, kubeflow_job, overlay, replicas, training_job
 
 Path = tuple[str | int, ...]
 SERVERS = elastic_job(

@@ -34,9 +34,7 @@ def rows() -> Iterator[str]:
         yield f"  - {{ target: {{ kind: {kind} }}, optional: true, patch: {patch} }}\n"
 
 
-def test_the_overlay_restarts_each_kind_in_place_that_can(
-    request: pytest.FixtureRequest,
-) -> None:
+def test_the_overlay_restarts_each_kind_in_place_that_can(request: pytest.FixtureRequest) -> None:
     text, expected = OVERLAY.read_text("utf-8"), "".join(rows())
     listed = ROWS.search(text)
     assert listed

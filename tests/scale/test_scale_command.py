@@ -247,8 +247,7 @@ def test_workers_of_a_run_may_be_named_as_its_pods(tree):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [(), ("--to", 1, "--add", 1), ("--pods", " , "), ("--add", 0), ("--add", 1, "-")],
+    "arguments", [(), ("--to", 1, "--add", 1), ("--pods", " , "), ("--add", 0), ("--add", 1, "-")]
 )
 def test_a_wish_that_says_nothing_or_two_things_is_refused(tree, arguments):
     scale("mnist", *arguments, cwd=tree, code=2)

@@ -95,7 +95,4 @@ def test_no_kubectl_is_said_clearly(kubexec):
 def test_no_host_is_said_clearly(kubexec, kubectl, arguments):
     kubectl("delivered")
     done = kubexec(*arguments)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "etcompile: usage: kubexec.sh HOST COMMAND...\n",
-    )
+    assert (done.returncode, done.stderr) == (2, "etcompile: usage: kubexec.sh HOST COMMAND...\n")

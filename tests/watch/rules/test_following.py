@@ -81,11 +81,7 @@ allreduce       R R R R r R r R - - r r R r r -
 static          F R R F r R r R R R r r R r r -
 static, Always  R R R R r R r R R R r r R r r -
 """
-JOBS = {
-    "allreduce": torch(),
-    "static": servers(),
-    "static, Always": servers("Always"),
-}
+JOBS = {"allreduce": torch(), "static": servers(), "static, Always": servers("Always")}
 ROWS = [(line[:15].strip(), line[15:].split()) for line in TABLE.strip().splitlines()]
 CASES = [(job, loss, mark) for job, marks in ROWS for loss, mark in zip(LOSSES, marks, strict=True)]
 
