@@ -557,8 +557,8 @@ def test_dlrover_jobs_are_refused_with_the_reason() -> None:
 
 
 def test_what_has_succeeded_by_then_is_no_part_of_a_job_that_restarts_together() -> None:
-    found = problems(in_place(JOBS["trainjob/initializer"]))
-    [problem] = [one for one in found if one[0] == "ET2137"]
+    reported = problems(in_place(JOBS["trainjob/initializer"]))
+    [problem] = [one for one in reported if one[0] == "ET2137"]
     assert "dataset-initializer and node would all run again together" in problem[1]
     elastic = annotated(JOBS["trainjob/initializer"], nnodes="1:4")
     run = model(in_place(elastic))

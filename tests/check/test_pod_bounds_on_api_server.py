@@ -96,9 +96,9 @@ def extremes(value):
 
 @pytest.fixture(scope="module")
 def cluster(control_plane):
-    asked = Cluster(control_plane)
-    yield asked
-    asked.close()
+    connection = Cluster(control_plane)
+    yield connection
+    connection.close()
 
 
 def problems(value, version):

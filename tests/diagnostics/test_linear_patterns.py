@@ -175,5 +175,5 @@ SQUARE = (
 
 
 @pytest.mark.parametrize("pattern", SQUARE)
-def test_quadratic_pattern_is_found_to_be_slow(pattern):
+def test_quadratic_pattern_is_slow_for_a_long_text(pattern):
     assert slow_text(pattern, re.MULTILINE, "finditer")

@@ -135,7 +135,7 @@ _TEXT = r"(?:because|hint|message|problem|reasons?|why)(?:\[[^]]*\])?"
 _SENTENCE = r"(?:because|hint|message|reasons|why)(?:\[[^]]*\])?"
 """The same without those that may hold one word, such as the reasons of Kubernetes."""
 _METHOD = r"(?:startswith|endswith|r?partition|r?find|index|count|removeprefix|removesuffix)"
-LOOK = re.compile(
+SEARCH = re.compile(
     rf"""
       \b{_TEXT}\.{_METHOD}\(
     | \.(?:{_METHOD}|search|match|fullmatch|findall)\([^()]*\b{_TEXT}[,)]
@@ -151,14 +151,14 @@ def test_nothing_is_decided_by_the_words_of_a_text() -> None:
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in MODULES
         if str(path.relative_to(PACKAGE)) not in READERS
-        for line in looks(path.read_text())
+        for line in searches(path.read_text())
     }
     assert not places
 
 
 @pytest.mark.parametrize("file", READERS)
 def test_a_module_that_reads_texts_of_others_does(file: str) -> None:
-    assert looks((PACKAGE / file).read_text())
+    assert searches((PACKAGE / file).read_text())
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,9 @@ def test_a_module_that_reads_texts_of_others_does(file: str) -> None:
     ],
 )
 def test_what_looks_into_a_text(code: str, expected: bool) -> None:
-    assert bool(looks(code)) is expected
+    assert bool(searches(code)) is expected
 
 
-def looks(code: str) -> list[int]:
+def searches(code: str) -> list[int]:
     """The lines in which something is looked for in a text, or a text is compared."""
-    return [n for n, line in enumerate(code.splitlines(), 1) if LOOK.search(line)]
+    return [n for n, line in enumerate(code.splitlines(), 1) if SEARCH.search(line)]

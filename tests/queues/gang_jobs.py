@@ -60,7 +60,7 @@ def fixed(pods: int) -> dict[str, dict[str, Any]]:
     }
 
 
-def check_worker_comes_back_beside_a_completed_one(job: WatchedJob) -> None:
+def check_worker_comes_back_after_another_completed(job: WatchedJob) -> None:
     """A scheduler that does not count who has completed would find the gang too small."""
     job.wait_until_supervised()
     _, first, second = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))

@@ -15,7 +15,7 @@ from disturbed import QueuedJob, asking, kubeflow, until
 from gang_jobs import (
     ELASTIC,
     AppliedJob,
-    check_worker_comes_back_beside_a_completed_one,
+    check_worker_comes_back_after_another_completed,
     fixed,
     preempt,
     roles,
@@ -121,4 +121,4 @@ def test_an_elastic_gang_scales_out_and_in(
 
 def test_a_worker_comes_back_when_another_one_has_completed(start: Start) -> None:
     job = start(asking(kubeflow("PyTorchJob", Master=1, Worker=2)))
-    check_worker_comes_back_beside_a_completed_one(job)
+    check_worker_comes_back_after_another_completed(job)

@@ -14,7 +14,7 @@ from disturbed import asking, kubeflow, until
 from gang_jobs import (
     ELASTIC,
     AppliedJob,
-    check_worker_comes_back_beside_a_completed_one,
+    check_worker_comes_back_after_another_completed,
     fixed,
     preempt,
     roles,
@@ -237,6 +237,6 @@ def test_a_gang_is_placed_in_one_rack(gangs: Gangs, start: Start) -> None:
 
 def test_a_worker_comes_back_when_another_one_has_completed(gangs: Gangs, start: Start) -> None:
     gangs.leave(*range(4))
-    check_worker_comes_back_beside_a_completed_one(
+    check_worker_comes_back_after_another_completed(
         start(kubeflow("PyTorchJob", Master=1, Worker=2))
     )

@@ -139,11 +139,11 @@ CASES: list[tuple[dict[str, Any] | None, str]] = [
     (ends(1, message=CHAIN), "exception, RuntimeError: cannot load"),
     (ends(1, message=CHAIN.replace("\n", "\r\n")), "cannot load"),
 ]
-KEPT = {"deletionTimestamp": "2026-11-23T10:05:00Z", "finalizers": ["x.io/keep"]}
+WITH_FINALIZER = {"deletionTimestamp": "2026-11-23T10:05:00Z", "finalizers": ["x.io/keep"]}
 DELETED = [
     ({"phase": "Running"}, "it is being deleted", GOING),
     (ends(143), "Terminating: it is being deleted", GOING),
-    (ends(1), "pytorch ended with exit code 1", KEPT),
+    (ends(1), "pytorch ended with exit code 1", WITH_FINALIZER),
 ]
 
 
