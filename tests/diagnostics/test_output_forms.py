@@ -18,17 +18,8 @@ from randomness import examples
 
 HERE = Audience(root=Path("/repo"))
 WEIRD = [
-    "\n",
-    "\r\n",
-    "%0A",
-    "::error::x",
-    "\x1b[31m",
-    "\x00",
-    "\u2028",
-    "👩‍🚀",
-    "\ud800",
-    "{0}",
-    "[a](b)",
+    *("\n", "\r\n", "%0A", "::error::x", "\x1b[31m", "\x00", "\u2028", "👩‍🚀", "\ud800"),
+    *("{0}", "[a](b)"),
 ]
 WORDS = st.lists(st.sampled_from(WEIRD) | st.text(st.characters(), max_size=8)).map("".join)
 LOCATIONS = st.builds(
@@ -159,14 +150,11 @@ def test_a_result_names_its_rule_level_and_region():
         ("ET2001", 0, "error"),
         ("ET2001", 0, "error"),
     ]
-    assert run["results"][1]["locations"] == [
-        {
-            "physicalLocation": {
-                "artifactLocation": {"uri": "jobs/bert.yaml", "uriBaseId": "%SRCROOT%"},
-                "region": {"startLine": 7, "startColumn": 5, "endColumn": 9},
-            }
-        }
-    ]
+    [location] = run["results"][1]["locations"]
+    assert location["physicalLocation"] == {
+        "artifactLocation": {"uri": "jobs/bert.yaml", "uriBaseId": "%SRCROOT%"},
+        "region": {"startLine": 7, "startColumn": 5, "endColumn": 9},
+    }
 
 
 def test_a_rule_brings_its_explanation():
@@ -266,9 +254,8 @@ def test_a_command_escapes_what_would_end_it():
 def test_a_command_says_no_more_of_a_place_than_is_known():
     whole = formatted("github", diagnostic("ET1002", line=None, column=None))
     assert whole.startswith("::error file=jobs/bert.yaml,title=ET1002 no-such-path::")
-    assert formatted("github", diagnose("ET5006", None)).startswith(
-        "::error title=ET5006 nothing-rendered::"
-    )
+    nothing = formatted("github", diagnose("ET5006", None))
+    assert nothing.startswith("::error title=ET5006 nothing-rendered::")
 
 
 def test_standard_input_is_said_in_the_message():

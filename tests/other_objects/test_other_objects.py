@@ -6,32 +6,41 @@ from typing import Any
 import pytest
 
 import etcompile
-from specs import by_name, compiled, errors, kubeflow_job, mpi_job, replicas, training_job, warnings
+import specs
+from specs import (
+    by_name,
+    compiled,
+    errors,
+    kubeflow_job,
+    manifest,
+    mpi_job,
+    replicas,
+    training_job,
+    warnings,
+)
 
 
 def claim(**metadata: Any) -> dict[str, Any]:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    meta = {"name": "data", **metadata}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+    value = specs.claim("data")
+    return {**value, "metadata": {**value["metadata"], **metadata}}
 
 
 def config(**fields: Any) -> dict[str, Any]:
-    meta = {"name": "hyperparameters"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "1"}, **fields}
+    return manifest("ConfigMap", "hyperparameters", **{"data": {"a": "1"}, **fields})
+
+
+def with_wave(wave: str) -> dict[str, Any]:
+    return config(metadata={"annotations": {"argocd.argoproj.io/sync-wave": wave}})
 
 
 def secret(**fields: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}, **fields}
+    return manifest("Secret", "token", **fields)
 
 
 def test_they_stand_where_they_are_needed() -> None:
-    policy = {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": "deny"},
-        "spec": {"podSelector": {}},
-    }
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}}
+    version, spec = "networking.k8s.io/v1", {"podSelector": {}}
+    policy = manifest("NetworkPolicy", "deny", api_version=version, spec=spec)
+    space = manifest("Namespace", "ml")
     result = compiled(claim(), policy, training_job(), config(), space)
     kinds = [one["kind"] for one in result.objects]
     assert kinds[0] == "Namespace"
@@ -151,10 +160,9 @@ def test_metadata_is_held_to_its_form_whatever_the_kind(metadata: Any) -> None:
     assert set(errors(training_job(), widget)) == {"ET4002"}
 
 
-def test_a_wave_of_many_digits_is_no_wave() -> None:
-    late = config()
-    late["metadata"]["annotations"] = {"argocd.argoproj.io/sync-wave": "9" * 5000}
-    assert compiled(late).objects
+def test_nothing_may_come_after_the_pods_and_a_wave_of_many_digits_is_none() -> None:
+    assert warnings(with_wave("200")) == ["ET4009"]
+    assert compiled(with_wave("9" * 5000)).objects
 
 
 def test_the_namespace_option_hides_no_clash() -> None:
@@ -169,12 +177,6 @@ def test_the_namespace_option_hides_no_clash() -> None:
 def test_a_public_certificate_is_no_secret() -> None:
     trust = config(data={"ca.pem": "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n"})
     assert errors(trust) == []
-
-
-def test_nothing_may_come_after_the_pods() -> None:
-    late = config()
-    late["metadata"]["annotations"] = {"argocd.argoproj.io/sync-wave": "200"}
-    assert warnings(late) == ["ET4009"]
 
 
 @pytest.mark.parametrize(("kind", "code"), [("Notebook", "ET4003"), ("PytorchJobs", "ET2013")])
@@ -256,10 +258,6 @@ def test_host_name_that_resolves_or_is_no_host_gets_no_warning(text):
 
 
 def test_host_name_in_a_service_of_the_input_gets_no_warning():
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "pair-worker", "namespace": "ml"},
-        "spec": {"clusterIP": "None", "ports": [{"port": 22}]},
-    }
+    spec = {"clusterIP": "None", "ports": [{"port": 22}]}
+    service = manifest("Service", "pair-worker", metadata={"namespace": "ml"}, spec=spec)
     assert host_warnings("pair-worker-0.pair-worker", service) == []
