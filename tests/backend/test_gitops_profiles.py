@@ -12,7 +12,18 @@ import pytest
 import etcompile
 from etcompile import Compilation, Options, SecretMode, Settings
 from etcompile.model import PROFILES
-from specs import by_name, compiled, errors, launcher, scale_in, scale_out, training_job, warnings
+from specs import (
+    by_name,
+    claim,
+    compiled,
+    errors,
+    launcher,
+    manifest,
+    scale_in,
+    scale_out,
+    training_job,
+    warnings,
+)
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
@@ -21,12 +32,7 @@ SYNC_WAVE = "argocd.argoproj.io/sync-wave"
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 SUBSTITUTE = "kustomize.toolkit.fluxcd.io/substitute"
 DEPENDS_ON = "config.kubernetes.io/depends-on"
-CLAIM = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "checkpoints"},
-    "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
-}
+CLAIM = claim("checkpoints")
 
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 each_tool = pytest.mark.parametrize("profiles", TOOLS, ids="+".join)
@@ -70,9 +76,8 @@ def test_a_profile_changes_annotations_and_nothing_else(
 @each_example
 def test_plain_is_what_no_profile_is(example: Path) -> None:
     assert rendered(example, "plain").objects != ()
-    assert [annotations(o) for o in rendered(example, "plain").objects] == [
-        annotations(o) for o in rendered(example).objects
-    ]
+    plain, none = rendered(example, "plain").objects, rendered(example).objects
+    assert [*map(annotations, plain)] == [*map(annotations, none)]
 
 
 @each_tool
@@ -91,28 +96,22 @@ def test_worker_with_a_custom_command_is_progressing_until_it_ends() -> None:
     worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
     worker["containers"][0]["command"] = ["python", "serve.py"]
     objects = by_name(compiled(job, **settings_for(("argocd",))))
-    assert list(annotations(objects["Pod", "mnist-worker-0"])) == [
-        SYNC_WAVE,
-        "etcompile.dev/spec-hash",
-    ]
+    notes = [*annotations(objects["Pod", "mnist-worker-0"])]
+    assert notes == [SYNC_WAVE, "etcompile.dev/spec-hash"]
 
 
 def test_what_an_object_says_itself_stays() -> None:
     declared = {SYNC_WAVE: "-1", SYNC_OPTIONS: "ServerSideApply=true", SUBSTITUTE: "enabled"}
-    texts = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "texts", "annotations": declared},
-        "data": {"greeting": "${WORD}"},
-    }
+    metadata, data = {"annotations": declared}, {"greeting": "${WORD}"}
+    texts = manifest("ConfigMap", "texts", metadata=metadata, data=data)
     objects = by_name(compiled(training_job(), texts, **settings_for(("argocd", "flux"))))
     assert annotations(objects["ConfigMap", "texts"]) == declared
 
 
 def test_a_label_that_flux_reads_counts_as_said() -> None:
     labels = {"kustomize.toolkit.fluxcd.io/prune": "enabled"}
-    claim = {**CLAIM, "metadata": {"name": "checkpoints", "labels": labels}}
-    objects = by_name(compiled(training_job(), claim, **settings_for(("flux",))))
+    marked = {**CLAIM, "metadata": {"name": "checkpoints", "labels": labels}}
+    objects = by_name(compiled(training_job(), marked, **settings_for(("flux",))))
     assert annotations(objects["PersistentVolumeClaim", "checkpoints"]) == {}
 
 

@@ -7,8 +7,6 @@ import pytest
 from etcompile.frontends.rendezvous import Rendezvous, rendezvous
 from specs import by_name, compiled, dlrover_type, elastic_job, errors, warnings
 
-DEFAULT = {"lastcall": 60, "join": 600}
-
 
 def read(command: str, workers: int = 4, **env: str) -> Rendezvous | None:
     variables = [{"name": name, "value": value} for name, value in env.items()]
@@ -66,16 +64,13 @@ def worker(command: str, count: int = 2) -> dict[str, Any]:
 def test_command_that_hides_the_rendezvous_is_reported_and_not_primed() -> None:
     value = elastic_job({"worker": worker("./start.sh")})
     assert warnings(value) == ["ET2072"]
-    assert (
-        "prime-rendezvous.py"
-        not in by_name(compiled(value))["ConfigMap", "mnist-etcompile"]["data"]
-    )
+    data = by_name(compiled(value))["ConfigMap", "mnist-etcompile"]["data"]
+    assert "prime-rendezvous.py" not in data
 
 
 def test_an_annotation_says_what_a_command_hides() -> None:
-    value = elastic_job(
-        {"worker": worker("./start.sh")}, annotations={"etcompile.dev/nnodes": "2:3"}
-    )
+    notes = {"etcompile.dev/nnodes": "2:3"}
+    value = elastic_job({"worker": worker("./start.sh")}, annotations=notes)
     assert warnings(value) == []
     data = by_name(compiled(value))["ConfigMap", "mnist-etcompile"]["data"]
     assert "RENDEZVOUS = (2, 3, 60, 1, 600)" in data["prime-rendezvous.py"]

@@ -8,7 +8,7 @@ import pytest
 from dumps import dumped, migration
 
 import etcompile
-from specs import container, training_job
+from specs import container, manifest, training_job
 
 OWNER = {
     "apiVersion": "kai.alibabacloud.com/v1alpha1",
@@ -102,12 +102,9 @@ def test_a_resource_that_argo_cd_syncs_is_first_let_go_of() -> None:
 
 
 def test_handover_preserves_the_secret_and_deletes_the_autoscaler() -> None:
+    owned = {"ownerReferences": [OWNER]}
     live = [
-        {
-            "apiVersion": version,
-            "kind": kind,
-            "metadata": {"name": name, "ownerReferences": [OWNER]},
-        }
+        manifest(kind, name, api_version=version, metadata=owned)
         for version, kind, name in (
             ("v1", "Secret", "mnist"),
             ("autoscaling/v2", "HorizontalPodAutoscaler", "mnist"),
@@ -138,12 +135,8 @@ def test_without_live_objects_it_says_how_to_add_them() -> None:
 
 
 def test_a_secret_among_the_input_never_shows_its_values() -> None:
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "mnist", "ownerReferences": [OWNER]},
-        "data": {"id_rsa": "c2VjcmV0LWtleQ=="},
-    }
+    metadata, data = {"ownerReferences": [OWNER]}, {"id_rsa": "c2VjcmV0LWtleQ=="}
+    secret = manifest("Secret", "mnist", metadata=metadata, data=data)
     files = migration(dumped(training_job(), phase="Running"), secret).files
     assert all("c2VjcmV0" not in text for text in files.values())
 

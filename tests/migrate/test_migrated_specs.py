@@ -12,7 +12,7 @@ import etcompile
 from etcompile import frontends
 from etcompile.frontends import Kind
 from etcompile.frontends.trainer.runtimes import RUNTIME_KINDS
-from specs import scale_in, scale_out, training_job
+from specs import by_name, scale_in, scale_out, training_job
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted({path.parent for path in (ROOT / "examples").glob("*/*/job.yaml")})
@@ -129,18 +129,13 @@ def test_more_workers_than_allowed_raise_the_limit_and_say_so(tmp_path: Path) ->
 
 
 def test_secret_with_another_name_in_a_running_job_stays_in_use(tmp_path: Path) -> None:
-    (launcher,) = (
-        one
-        for one in etcompile.compile(training_job()).objects
-        if (one["kind"], one["metadata"]["name"]) == ("Pod", "mnist-launcher")
-    )
+    launcher = by_name(etcompile.compile(training_job()))["Pod", "mnist-launcher"]
     live = copy.deepcopy(dict(launcher))
     volumes = [one for one in live["spec"]["volumes"] if "secret" in one]
     volumes[0]["secret"]["secretName"] = "team-keys"
     result = migration(dumped(training_job(), phase="Running"), live)
-    assert documents(result.files["overlay.yaml"])[0]["settings"] == {
-        "secret": "existing:team-keys"
-    }
+    settings = documents(result.files["overlay.yaml"])[0]["settings"]
+    assert settings == {"secret": "existing:team-keys"}
     pods = rendered(put(result, tmp_path / "job"))
     assert "team-keys" in str(pods)
 
