@@ -106,6 +106,14 @@ def test_a_folder_that_is_right_is_not_touched(tmp_path: Path) -> None:
     assert _state(tmp_path) == before
 
 
+def test_a_file_that_is_only_stale_is_removed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _done(out, _NEW | {"more/a.yaml": _ours()})
+    result = _done(out, _NEW)
+    assert (result.written, result.unchanged, result.removed) == (0, 4, ("more/a.yaml",))
+    assert _tree(out) == _expected(_NEW)
+
+
 def test_what_others_put_there_stays(tmp_path: Path) -> None:
     out = tmp_path / "out"
     _done(out, _OLD)

@@ -4,6 +4,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,27 @@ def test_the_files_do_not_depend_on_the_order_of_the_input(split: bool) -> None:
             for group in mixed.sample(groups, len(groups))
         ]
         assert list(layout(shuffled, split=split).items()) == expected
+
+
+def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
+    program = (
+        "from etcompile.emit import Group, layout\n"
+        "objects = [{'kind': k, 'apiVersion': 'v1', 'metadata': {'namespace': n, 'name': 'a:b',"
+        " 'labels': dict.fromkeys({'x', 'y', 'z'}, 'v')}}"
+        " for k in {'Pod', 'Role', 'Service'} for n in {'one', 'two', 'three'}]\n"
+        "groups = [Group(None, None, tuple(objects), tuple({'a', 'b', 'c'}))]\n"
+        "print(layout(groups, split=True))\n"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in range(4)
+    }
+    assert len(outputs) == 1
 
 
 def test_split_gives_every_object_a_file() -> None:
