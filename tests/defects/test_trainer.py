@@ -503,24 +503,38 @@ def test_trainer_21_a_volume_has_one_type() -> None:
     assert {code for code, _ in errors(custom, job(runtimePatches=[change]))} == {"ET4002"}
 
 
-def test_fault_in_a_runtime_patch_is_reported_with_its_line(tmp_path: Any) -> None:
+TRAINER = """\
+  trainer:
+    env:
+    - {name: A, valueFrom: {fieldRef: {fieldPath: spec.nonsense}}}
+"""
+PATCHES = """\
+  runtimePatches:
+  - manager: example.com/a
+    trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node,
+      template: {spec: {template: {spec: {volumes: [{name: a, emptyDir: {}},
+        {name: b, nonsense: {}}]}}}}}]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "line"), [(TRAINER, "ET4002", 8), (PATCHES, "ET4001", 10)]
+)
+def test_fault_in_a_merged_value_or_patch_is_reported_with_its_line(
+    tmp_path: Any, fields: str, code: str, line: int
+) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(
         "apiVersion: trainer.kubeflow.org/v1alpha1\n"
         "kind: TrainJob\n"
         "metadata: {name: t, namespace: ml}\n"
         "spec:\n"
-        "  runtimeRef: {name: torch-distributed}\n"
-        "  runtimePatches:\n"
-        "  - manager: example.com/a\n"
-        "    trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node,\n"
-        "      template: {spec: {template: {spec: {volumes: [{name: a, emptyDir: {}},\n"
-        "        {name: b, nonsense: {}}]}}}}}]}}}\n",
+        "  runtimeRef: {name: torch-distributed}\n" + fields,
     )
     compilation = etcompile.compile(str(file))
-    [diagnostic] = [one for one in compilation.diagnostics if one.code == "ET4001"]
+    [diagnostic] = [one for one in compilation.diagnostics if one.code == code]
     assert diagnostic.location is not None
-    assert (diagnostic.location.file, diagnostic.location.line) == (str(file), 10)
+    assert (diagnostic.location.file, diagnostic.location.line) == (str(file), line)
 
 
 def in_gang(gang: str, **policy: Any) -> tuple[list[Any], set[str]]:
