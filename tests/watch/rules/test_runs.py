@@ -62,6 +62,8 @@ def stopping() -> World:
 def test_et_operator_39_joint_restart_creates_no_pod_before_all_are_gone() -> None:
     world = stopping()
     assert {one.name for one in world.of(DeletePod)} == set(world.declared)
+    world.now += 600  # however long they take
+    world.settle()
     assert world.of(CreatePod) == []
     for name in ("mnist-worker-0", "mnist-worker-2"):
         world.vanish(name)

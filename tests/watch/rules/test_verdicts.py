@@ -267,6 +267,16 @@ def test_failed_worker_fails_an_mpi_job_that_is_not_elastic() -> None:
     assert world.record.phase == "Failed"
 
 
+def test_training_operator_40_worker_with_exit_code_policy_is_recreated() -> None:
+    job = mpi_job()
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
+    world = World(job)
+    world.fail("mnist-worker-1", 137)
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.pods["mnist-worker-1"].ready
+
+
 # A success and a failure at once ----------------------------------------------------------------
 
 
@@ -295,6 +305,30 @@ def test_training_operator_14_29_success_and_failures_of_one_moment_succeed(
     assert world.record.phase == "Succeeded"
     assert not world.emitted("JobFailed")
     assert not [action for action in world.of(CreatePod) if action.name == "mnist-master-0"]
+
+
+@pytest.mark.parametrize("fails_first", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        ("TFJob", "Chief"),
+        ("PyTorchJob", "Master"),
+        ("XGBoostJob", "Master"),
+        ("PaddleJob", "Master"),
+        ("MXJob", "Scheduler"),
+    ],
+)
+def test_training_operator_14_29_success_and_failure_at_once_succeed_in_each_kind(
+    kind: str, first: str, *, fails_first: bool
+) -> None:
+    world = kubeflow(kind, {first: 1, "Worker": 2})
+    if fails_first:
+        world.fail("mnist-worker-1")
+    world.succeed(f"mnist-{first.lower()}-0")
+    if not fails_first:
+        world.fail("mnist-worker-1")
+    world.settle()
+    assert world.record.phase == "Succeeded"
 
 
 def test_master_that_exits_0_because_a_restart_deletes_it_has_not_succeeded() -> None:
