@@ -13,7 +13,7 @@ import etcompile
 from etcompile import Options, Settings
 from kubernetes_schemas import faults
 from randomness import examples
-from specs import by_name, compiled, scale_in, scale_out, training_job, worker
+from specs import by_name, compiled, mpi_job, scale_in, scale_out, training_job, worker
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
@@ -28,9 +28,9 @@ def test_a_path_a_string_and_a_mapping_are_inputs() -> None:
 
 
 def test_inputs_are_not_changed() -> None:
-    documents = [training_job(), scale_out("a", 1)]
+    documents = [training_job(), scale_out("a", 1), mpi_job("v2beta1", "pi")]
     before = copy.deepcopy(documents)
-    compiled(*documents)
+    compiled(*documents, namespace="ml")
     assert documents == before
 
 

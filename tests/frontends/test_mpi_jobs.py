@@ -89,9 +89,12 @@ def test_a_port_that_is_none_is_refused(port: str) -> None:
 
 
 @pytest.mark.parametrize("version", [V1, V2])
-def test_scaling_out_adds_workers_and_changes_no_other_pod(version: str) -> None:
+@pytest.mark.parametrize("edited", [False, True], ids=["intent", "edit of replicas"])
+def test_scaling_out_adds_workers_and_changes_no_other_pod(version: str, *, edited: bool) -> None:
     job = mpi_job(version, slotsPerWorker=2)
     before, after = objects(job), objects(job, scale("ScaleOut", "more", toAdd={"count": 1}))
+    if edited:
+        after = objects(mpi_job(version, workers=3, slotsPerWorker=2))
     assert {*after} - {*before} == {("Pod", "pi-worker-2")}
     changed = {key for key in before if before[key] != after[key]}
     roles = {("Role", "pi-launcher")} if version == V1 else set()

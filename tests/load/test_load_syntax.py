@@ -65,7 +65,7 @@ def test_a_syntax_error_says_what_is_wrong_where_and_what_to_do(text, place, mes
 
 def test_a_template_that_is_yaml_by_accident_is_called_a_template():
     (problem,) = parse("apiVersion: v1\nkind: A\na: {{ .Values.x }}\n").diagnostics
-    assert (problem.code, problem.location.line) == ("ET1015", 3)
+    assert (problem.code, problem.location.line, problem.location.column) == ("ET1015", 3, 4)
     assert "template" in problem.message
 
 
