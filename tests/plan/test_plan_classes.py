@@ -49,6 +49,8 @@ def member(value: dict[str, Any], of: str = SET, **metadata: Any) -> dict[str, A
 ARGO = {"annotations": {"argocd.argoproj.io/tracking-id": "team:/ConfigMap:n/c"}}
 COPIED = {"annotations": {"argocd.argoproj.io/tracking-id": "team:/ConfigMap:n/other"}}
 FLUX = {"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}
+PREVENTED = {"annotations": {"etcompile.dev/prevent-destroy": "true"}}
+NOTES = {"people": {"data": {"notes": "x"}}}
 CONTROLLED = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
 
 
@@ -141,6 +143,18 @@ def test_object_under_deletion_is_created_again_once_it_is_gone() -> None:
             "unmanaged",
             "being deleted already",
         ),
+        (
+            member(config("old"), others=NOTES),
+            {"prune": True},
+            "release",
+            "it also holds data.notes of people",
+        ),
+        (
+            member(config("old"), others=NOTES, **PREVENTED),
+            {"prune": True},
+            "conflict",
+            "etcompile.dev/prevent-destroy",
+        ),
     ],
 )
 def test_only_what_is_ours_alone_is_pruned(
@@ -167,13 +181,22 @@ def test_what_is_only_to_exist_is_left_as_it_is() -> None:
     assert [step.action for step in result.steps] == ["unchanged"]
 
 
+def test_values_of_secrets_are_nowhere_in_a_plan() -> None:
+    metadata = {"namespace": "n"}
+    encoded = {"old": "c2VjcmV0LW9sZA==", "both": "c2VjcmV0LWE="}
+    there = live(manifest("Secret", "s", metadata=metadata, data=encoded))
+    values = {"both": "secret-b", "new": "secret-new"}
+    result = planned([manifest("Secret", "s", metadata=metadata, stringData=values)], [there])
+    text = repr(result)
+    assert len(result.steps[0].changes) == 3
+    assert "secret-" not in text
+    assert "c2VjcmV0" not in text
+
+
 def test_a_plan_says_whether_it_differs() -> None:
     assert not planned([config()], [live(config())]).differs
     assert not planned([config()], [live(config()), live(config("x"))]).differs
     assert planned([config()], []).differs
-
-
-PREVENTED = {"annotations": {"etcompile.dev/prevent-destroy": "true"}}
 
 
 def immutable(kind: str, api_version: str = "v1", **fields: Any) -> dict[str, Any]:

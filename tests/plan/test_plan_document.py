@@ -44,6 +44,13 @@ def test_a_plan_follows_its_schema(example_plan: Plan) -> None:
     )
 
 
+def test_a_plan_that_somebody_changed_is_refused(example_plan: Plan) -> None:
+    value = json.loads(json.dumps(plan_value(example_plan)))
+    value["steps"][0]["manifest"]["metadata"]["name"] = "other"
+    with pytest.raises(PlanError, match="changed"):
+        read_plan(json.dumps(value).encode())
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2, "steps": []}', '{"steps": 1}'])
 def test_what_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(PlanError):
