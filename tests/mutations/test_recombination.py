@@ -33,6 +33,41 @@ def test_comments_before_a_broken_text_are_read_in_linear_time(newline):
     assert [one.code for one in compilation.diagnostics] == ["ET1005"]
 
 
+JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: x}
+spec: {runtimeRef: {name: RUNTIME}}
+"""
+RUNTIME = """\
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: steps}
+spec: {template: {spec: {replicatedJobs: [
+  {name: x, template: {spec: {template: {spec: {POD}}}}}]}}}
+"""
+BROKEN = {
+    "a reference beside spec": JOB.replace("RUNTIME", "torch-distributed") + "runtimeRef: x\n",
+    **{
+        name: JOB.replace("RUNTIME", "steps") + RUNTIME.replace("POD", pod)
+        for name, pod in {
+            "a claim that is text": (
+                "volumes: [{name: x, persistentVolumeClaim: x}], containers: [{name: x}]"
+            ),
+            "a mount without a name": "containers: [{name: x, volumeMounts: [{mountPath: /x}]}]",
+            "a volume without a name": "volumes: [{emptyDir: {}}], containers: [{name: x}]",
+            "containers that are text": "containers: x",
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_trainjob_with_a_broken_runtime_is_refused(case):
+    assert not compile("-", stdin=io.BytesIO(BROKEN[case].encode())).ok
+
+
 @pytest.mark.parametrize("field", ["overlays", "runtimes", "ignore", "inputs", "settings"])
 def test_null_in_the_configuration_of_a_function_is_nothing(field):
     answered = answer(

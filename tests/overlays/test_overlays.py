@@ -7,12 +7,15 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import etcompile
 import specs
 from etcompile import Options, backend, data, emit
 from etcompile.compiler.stored import read_patches, read_stored
 from etcompile.overlays.object_patches import patched_objects
+from randomness import examples
 from specs import manifest, overlay, patch
 
 ROOT = Path(__file__).parents[2]
@@ -411,7 +414,10 @@ def test_a_job_that_no_overlay_touches_is_stored_as_ever() -> None:
 
 @pytest.mark.parametrize("overlays", [STACK, *([name] for name in SHIPPED), SHIPPED], ids=str)
 def test_a_replacement_compiled_from_the_stored_job_equals_the_rendered_one(overlays: Any) -> None:
-    objects = compiled(*overlays)
+    assert_replacements_equal(compiled(*overlays))
+
+
+def assert_replacements_equal(objects: dict[tuple[str, str], Any]) -> None:
     value = stored(objects)
     job, settings = read_stored(value)
     lowered = backend.lower(job, settings, backend.Texts(None), emit.to_yaml(value))
@@ -421,6 +427,42 @@ def test_a_replacement_compiled_from_the_stored_job_equals_the_rendered_one(over
     for one in again.objects:
         if one["kind"] in ("Pod", "Service"):
             assert one == objects[one["kind"], one["metadata"]["name"]]
+
+
+FIELDS = [
+    *("metadata", "spec", "name", "labels", "annotations", "template", "containers", "volumes"),
+    *("initContainers", "env", "ports", "image", "etReplicaSpecs", "worker", "launcher", "data"),
+    *("replicas", "selector", "restartPolicy", "tolerations", "$patch", "resources", "command"),
+]
+SCALARS = ["main", "wait-for-workers", "training-job-config", "a", "job.yaml", "delete", "replace"]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 3) | st.sampled_from(SCALARS),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+POINTERS = st.lists(st.sampled_from([*FIELDS, "0", "1", "-", "~0"]), max_size=4).map(
+    lambda steps: "".join(f"/{step}" for step in steps)
+)
+OPERATIONS = st.fixed_dictionaries(
+    {"op": st.sampled_from(["add", "replace", "test", "remove", "move", "copy"]), "path": POINTERS},
+    optional={"value": VALUES, "from": POINTERS},
+)
+PATCHES = st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=4) | st.lists(
+    OPERATIONS, min_size=1, max_size=3
+)
+KINDS = ["TrainingJob", "ScaleOut", "Pod", "Service", "ConfigMap", "PersistentVolumeClaim"]
+
+
+@examples(300)
+@example("ConfigMap", {"data": {"metadata": False}})
+@given(st.sampled_from(KINDS), PATCHES)
+def test_any_patch_is_refused_or_also_in_the_replacements(kind: str, change: Any) -> None:
+    documents = [yaml.safe_load(JOB), specs.scale_out("more", 1), specs.claim("a")]
+    result = etcompile.compile(documents, Options(overlays=(patch(change, kind=kind),)))
+    if result.ok:
+        assert_replacements_equal(specs.by_name(result))
 
 
 # What is wrong, and where -----------------------------------------------------------------------
