@@ -115,6 +115,12 @@ def test_the_watchers_record_counts_if_it_is_of_this_run(run, config, phase, bec
     assert (result.phase, result.because) == (phase, because)
 
 
+def test_a_suspended_job_is_suspended():
+    document = mpi_job("v2beta1")
+    document["spec"]["runPolicy"] = {"suspend": True}
+    assert status(objects(document), {}).phase == "Suspended"
+
+
 def _with_launcher(job_status: dict[str, Any], *pods: dict[str, Any]) -> JobStatus:
     """An MPIJob whose launcher is a Job with this status, and with Pods of these."""
     values = objects(mpi_job("v2beta1"))
