@@ -32,9 +32,21 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from gitops_renders import EXAMPLES, ROOT, TOOLS, WITH_KEYS, annotations, objects, rendered, renders
+from gitops_renders import (
+    CLAIM,
+    EXAMPLES,
+    NAMESPACE,
+    ROOT,
+    TOOLS,
+    WITH_KEYS,
+    annotations,
+    objects,
+    rendered,
+    renders,
+)
 
 import etcompile
+from commandline import at_a_shell
 from etcompile import Options, Settings
 from etcompile.cli.main import program
 from etcompile.k8s.objects import wave
@@ -101,6 +113,14 @@ def test_every_kind_is_in_its_wave(profiles, means) -> None:
     # Of an input that has them, and of one version of Kubernetes only.
     rare = {"Namespace", "CustomResourceDefinition", "Workload", "ElasticJob"}
     assert seen >= WAVES.keys() - rare
+
+
+def test_a_namespace_comes_first_and_a_claim_with_the_pods() -> None:
+    options = Options("ml", settings=Settings(profiles=("argocd",)))
+    compilation = etcompile.compile([training_job(), CLAIM, NAMESPACE], options)
+    waves = {value["kind"]: annotations(value)[SYNC_WAVE] for value in compilation.objects}
+    assert waves["Namespace"] == "-10"
+    assert waves["PersistentVolumeClaim"] == waves["Pod"] == "100"
 
 
 @each_tool
@@ -199,6 +219,18 @@ def test_rendering_again_changes_no_byte(example: Path, tmp_path: Path) -> None:
     assert first == second
     elsewhere = _rendered_to(tmp_path / "other" / "place", example, *flags)
     assert elsewhere == first
+
+
+def test_rendering_with_another_hash_seed_changes_no_byte() -> None:
+    flags = [f"--config=profile={profile}" for profile in TOOLS[-1]]
+    flags += ["--config=gang=volcano", "--config=secret=external"]
+    texts = set()
+    for seed in ("1", "2", "3"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = at_a_shell("render", WITH_KEYS, *flags, env=environment)
+        assert done.returncode == 0, done.stderr
+        texts.add(done.stdout)
+    assert len(texts) == 1
 
 
 @pytest.mark.parametrize("example", RENDERING_PODS, ids=lambda path: path.name)

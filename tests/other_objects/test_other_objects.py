@@ -161,7 +161,7 @@ def test_metadata_is_held_to_its_form_whatever_the_kind(metadata: Any) -> None:
 
 
 def test_nothing_may_come_after_the_pods_and_a_wave_of_many_digits_is_none() -> None:
-    assert warnings(with_wave("200")) == ["ET4009"]
+    assert warnings(with_wave("101")) == ["ET4009"]
     assert compiled(with_wave("9" * 5000)).objects
 
 
