@@ -16,6 +16,7 @@ from msgspec import structs
 
 import etcompile
 from etcompile import Options, Settings
+from etcompile.compiler.stored_run import StoredRun
 from specs import compiled, elastic_job, kubeflow_job, mpi_job, train_job, training_job, worker
 
 RESOURCES = {"requests": {"cpu": "1", "memory": "1Gi"}}
@@ -571,6 +572,30 @@ def test_unknown_kai_preemptibility_is_omitted_and_reported() -> None:
     value = job("TFJob", labels={"kai.scheduler/preemptibility": "maybe"})
     assert "preemptibility" not in group(rendered(value, "kai"))["spec"]
     assert "preemptible or non-preemptible" in messages(value, "kai")["ET2092"]
+
+
+# Pods that the watcher makes -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("gang", "kind"), EVERY)
+def test_recreated_pod_is_the_same_gang_member(gang: str, kind: str) -> None:
+    field, key = QUEUES.get(gang, ("labels", "example.com/none"))
+    value = job(kind, annotations=GANG_ANNOTATIONS.get(gang, {}))
+    value["metadata"].setdefault(field, {})[key] = queue(gang)
+    if kind == "MPIJob v2beta1":
+        templates(value)[0]["spec"]["schedulerName"] = SCHEDULERS[gang] or "default-scheduler"
+        templates(value)[1]["spec"]["schedulerName"] = SCHEDULERS[gang] and "my-scheduler"
+    objects = rendered(value, gang)
+    [config] = [one for one in objects if "job.yaml" in one.get("data", {})]
+    metadata = {**config["metadata"], "uid": "1", "resourceVersion": "1"}
+    run = StoredRun({**config, "metadata": metadata})
+    for one in objects:
+        labels = one["metadata"].get("labels", {})
+        if one["kind"] == "Pod" and "etcompile.dev/role" in labels:
+            index = labels.get("etcompile.dev/index")
+            where = None if index is None else int(index)
+            [(_, again)] = run.pods(labels["etcompile.dev/role"], [where])
+            assert again == one
 
 
 # Overlays --------------------------------------------------------------------------------------
