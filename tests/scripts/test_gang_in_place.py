@@ -551,6 +551,17 @@ def test_a_pod_that_its_kubelet_stops_does_not_outlive_its_epoch(gang, stopping)
     assert group.last() == (0, "master-0 was deleted")
 
 
+def test_what_was_sent_before_a_partition_and_comes_after_it_does_no_harm(gang):
+    group = gang(4)
+    for turn in range(2):
+        before, pod = group.begun(), group.pods[f"worker-{turn}"]
+        group.network.frozen.add(pod.proxy)
+        group.passes((1 + turn) * LEASE)
+        group.network.frozen.clear()
+        group.runs(before)
+        group.passes(0.5)
+
+
 # Ends ---------------------------------------------------------------------------------------------
 
 
