@@ -34,6 +34,13 @@ def test_a_build_with_the_function_is_what_render_renders(example, folder, norma
     assert normal(folder.built()) == wanted
 
 
+def test_a_generator_keeps_the_order_in_which_objects_are_applied(folder):
+    folder.write("jobs/bert.yaml", training_job("bert"))
+    folder.kustomization(generators=[folder.config("EtcompileGenerator", inputs=["jobs"])])
+    compilation = etcompile.compile([folder.path / "jobs"])
+    assert folder.built() == list(compilation.objects)
+
+
 def test_job_with_a_function_annotation_is_a_kustomize_generator(folder, normal):
     job = training_job("bert")
     wanted = rendered([job], settings=etcompile.Settings(profiles=("argocd",)))
