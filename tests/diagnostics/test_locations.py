@@ -80,7 +80,8 @@ def test_private_key_is_reported_at_its_line_without_showing_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["sealed:absent.pem", "csi:absent.yaml", "sops:age1nobody", "sealed:/"]
+    "setting",
+    ["existing:No_Name", "sealed:absent.pem", "csi:absent.yaml", "sops:age1nobody", "sealed:/"],
 )
 def test_secret_mode_of_an_overlay_is_reported_at_the_overlay(setting: str) -> None:
     reported = diagnostics(JOB, f"{OVERLAY}settings:\n  secret: {setting}\n")

@@ -95,6 +95,11 @@ def _written(facts: str) -> str:
     return '{"version": 1, "timeline": {"run": "r", ' + facts + "}}"
 
 
+def test_what_a_watcher_writes_is_read() -> None:
+    text = _written('"began": 1, "attempts": [{"number": 0, "began": 1}], "times": [[2, 5]]')
+    assert read_timeline({"timeline": text}) is not None
+
+
 @pytest.mark.parametrize(
     "text",
     [
