@@ -225,6 +225,17 @@ def test_no_page_is_wider_than_the_window_and_no_table_is_cut(
     assert {name for name in scrolling if not name.startswith(FOR_CONTRIBUTORS)} == set()
 
 
+def test_tables_begin_where_the_text_does(reader) -> None:
+    page = reader(viewport={"width": 1400, "height": 800})
+    for name in LOOKED_AT:
+        page.goto(name or "./", wait_until="domcontentloaded")
+        edges = page.locator("article section > .table-wrapper > table").evaluate_all(
+            "all => all.map(one => one.getBoundingClientRect().left"
+            " - one.closest('section').getBoundingClientRect().left)"
+        )
+        assert [edge for edge in edges if not 0 <= edge <= 4] == [], name
+
+
 def test_overview_is_whole_on_a_telephone(reader) -> None:
     page = reader(viewport={"width": 400, "height": 800})
     page.goto("./")
