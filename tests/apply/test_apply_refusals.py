@@ -258,8 +258,11 @@ def test_diff_shows_what_apply_would_refuse(run, job, control_plane, namespace, 
 
 
 @pytest.mark.parametrize("whose", ["nobody's", "kubectl's"])
-def test_diff_shows_an_inventory_that_apply_would_not_write(applied, run, kubelet, ask, whose):
+def test_diff_shows_an_inventory_that_apply_would_not_write(
+    applied, run, kubelet, ask, writes, whose
+):
     applied(replicas=1)
+    before = writes()
     change = {"labels": {"applyset.kubernetes.io/id": None}}
     if whose == "kubectl's":
         change = {"annotations": {"applyset.kubernetes.io/tooling": "kubectl/v1.34.0"}}
@@ -269,6 +272,7 @@ def test_diff_shows_an_inventory_that_apply_would_not_write(applied, run, kubele
     words = "not the label" if whose == "nobody's" else "belongs to kubectl/v1.34.0"
     assert words in seen.stderr
     assert words in refused.stderr
+    assert writes() == before
     if whose == "kubectl's":
         run("apply", "jobs", "--adopt", code=0)
 

@@ -31,6 +31,19 @@ def pod_uids(objects) -> dict[str, str]:
 MOST = ("get", "list", "watch", "create", "patch", "delete")
 
 
+@pytest.mark.parametrize("missing", ["create", "patch", "list", "watch"])
+def test_a_verb_that_is_not_allowed_is_named_before_the_first_write(
+    as_user, write, writes, missing, namespace
+):
+    write(training_job(replicas=2))
+    verbs = tuple(verb for verb in MOST if verb != missing)
+    done = as_user(rules(pods=verbs))("apply", "jobs", code=6)
+    words = f"you are not allowed to {missing} pods in the namespace {namespace}"
+    assert words in done.stderr
+    assert "kubectl auth can-i" in done.stderr
+    assert writes() == []
+
+
 @pytest.mark.parametrize("missing", MOST)
 def test_replaced_pods_stay_if_a_verb_of_any_later_request_is_missing(
     applied, as_user, write, kubelet, objects, writes, missing
@@ -43,6 +56,17 @@ def test_replaced_pods_stay_if_a_verb_of_any_later_request_is_missing(
     done = user("apply", "jobs", "--replace", code=6)
     assert missing in done.stderr
     assert "kubectl auth can-i" in done.stderr
+    assert (writes(), pod_uids(objects)) == (before, pods)
+
+
+@pytest.mark.parametrize("missing", ["get", "list", "watch", "delete"])
+def test_delete_by_files_deletes_nothing_if_a_verb_of_any_request_is_missing(
+    applied, as_user, kubelet, objects, writes, missing
+):
+    applied(replicas=2)
+    before, pods = writes(), pod_uids(objects)
+    user = as_user(rules(pods=tuple(verb for verb in MOST if verb != missing)))
+    assert missing in user("delete", "jobs", code=6).stderr
     assert (writes(), pod_uids(objects)) == (before, pods)
 
 

@@ -85,6 +85,14 @@ def events(done):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def test_a_rollout_has_one_last_event(run, job, kubelet):
+    job(replicas=1)
+    for command in (("apply", "jobs"), ("delete", "jobs"), ("delete", "jobs", "--dry-run")):
+        reported = events(run(*command, "--output", "json"))
+        assert [one.get("event") for one in reported].count("end") == 1
+        assert (reported[-1]["event"], reported[-1]["exit"]) == ("end", 0)
+
+
 def of_kubectl(ask):
     theirs = {"metadata": {"name": "mnist-config"}, "data": {"a": "b"}}
     ask("POST", "configmaps", theirs)

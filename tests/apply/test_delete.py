@@ -1,6 +1,7 @@
 """`etcompile delete`: what belongs to a job goes, in order, and what stays is said."""
 
 import json
+import time
 
 import pytest
 import yaml
@@ -201,3 +202,33 @@ def test_key_pair_that_may_not_be_read_is_named_as_left(
         assert "you are not allowed to read secrets" in done.stdout
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Secret/mnist" in objects()
+
+
+def test_a_watcher_brings_nothing_back_of_a_job_that_is_being_deleted(
+    applied, start, kubelet, control_plane, namespace, objects, ask
+):
+    """One Pod takes long to go; the watcher must not replace the others meanwhile."""
+    applied(replicas=3)
+    watcher = start("watch", "-n", namespace, "--listen", "")
+    assert any("watching" in line for line in watcher.stderr)
+    hold = {"metadata": {"finalizers": ["example.com/slow"]}}
+    ask("PATCH", "pods/mnist-worker-2", hold)
+    before = len(control_plane.writes(namespace))
+    deleting = start("delete", "--job", "mnist")
+    time.sleep(8)
+    assert objects().keys() & {"Pod/mnist-launcher", "Pod/mnist-worker-0"} == set()
+    release = {"metadata": {"finalizers": None}}
+    ask("PATCH", "pods/mnist-worker-2", release)
+    out, err = deleting.communicate(timeout=60)
+    assert deleting.returncode == 0, out + err
+    time.sleep(3)
+    assert not [name for name in objects() if name.startswith("Pod/")]
+    created = [
+        one["objectRef"]["name"]
+        for one in control_plane.writes(namespace)[before:]
+        if one["verb"] in ("create", "patch")
+        and one["objectRef"]["resource"] == "pods"
+        # Not the patch above, nor the one that tells a launcher of its hosts.
+        and not any(word in str(one["requestObject"]) for word in ("finalizers", "touched"))
+    ]
+    assert created == []

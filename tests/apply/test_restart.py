@@ -1,6 +1,7 @@
 """A job is run again: all its Pods go, with what was written down of the run, and come anew."""
 
 import json
+import signal
 
 import pytest
 import yaml
@@ -181,6 +182,17 @@ def test_one_that_cannot_delete_creates_nothing(run, applied, ask, objects, kube
     ask("PATCH", "pods/mnist-worker-0", {"metadata": {"finalizers": None}})
     run("restart", "mnist", code=0)
     assert uids(objects).keys() == PODS
+
+
+def test_killed_restart_is_finished_by_the_next(run, start, applied, objects, slow):
+    started = start("restart", "mnist", "--concurrency", "1", KUBECONFIG=str(slow.kubeconfig))
+    while started.poll() is None and slow.count() < 4:
+        pass
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    run("restart", "mnist", code=0)
+    assert uids(objects).keys() == PODS
+    assert "no differences" in run("diff", "jobs").stdout
 
 
 def test_events_belong_to_one_rollout(run, applied):

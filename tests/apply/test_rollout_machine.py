@@ -140,6 +140,18 @@ def test_without_a_wait_a_full_quota_ends_the_creation_and_is_said() -> None:
     assert said(played.hear(NotWritten(replaced, "create", FULL))) == ["held"]
 
 
+def test_steps_after_a_failed_pod_do_not_begin() -> None:
+    first, second = step("create", "a"), step("create", "b", wave=1)
+    played = Played(first, second)
+    assert writes(played.commands) == [("a", "create")]
+    played.hear(wrote(first))
+    assert isinstance(played.machine.state(first), Waiting)
+    failed = ObjectState("failed", "container main ended with exit code 1")
+    assert writes(played.hear(seen(first, failed, "a-2"))) == []
+    assert played.left()["a"] == "Pod ml/a is not ready: container main ended with exit code 1"
+    assert played.machine.state(second) == "queued"
+
+
 def test_an_interrupted_step_says_what_held_it() -> None:
     pod = step("create", "a")
     played = Played(pod)
@@ -147,6 +159,16 @@ def test_an_interrupted_step_says_what_held_it() -> None:
     played.hear(Interrupted())
     assert writes(played.hear(Tick(), after=10)) == []
     assert played.left() == {"a": f"interrupted: {FULL.message}"}
+
+
+def test_a_timeout_says_what_each_step_was_at() -> None:
+    pod = step("create", "a")
+    played = Played(pod, step("create", "b", wave=1), timeout=30)
+    played.hear(wrote(pod))
+    played.hear(Tick(), after=31)
+    outcome = played.machine.outcome()
+    assert outcome.timed_out
+    assert played.left() == {"a": "timed out", "b": "timed out"}
 
 
 def test_a_deletion_that_lasts_fails_with_what_keeps_it() -> None:
