@@ -48,6 +48,22 @@ def test_definitions_are_bundled_from_other_files_transitively(tmp_path):
     }
 
 
+def test_definitions_may_refer_to_each_other(tmp_path):
+    write(
+        tmp_path,
+        job={"$ref": "a.json#/$defs/one"},
+        a={"$defs": {"one": {"items": {"$ref": "b.json#/$defs/two"}}}},
+        b={"$defs": {"two": {"items": {"$ref": "a.json#/$defs/one"}}}},
+    )
+    assert set(bundled_schema(tmp_path / "job.json")["$defs"]) == {"one", "two"}
+
+
+def test_a_schema_that_refers_to_no_other_file_stays_as_it_is(tmp_path):
+    schema = {"type": "object", "description": 'as in "$ref": "a.json#/$defs/b"'}
+    write(tmp_path, job=schema)
+    assert bundled_schema(tmp_path / "job.json") == schema
+
+
 def test_a_reference_that_leads_nowhere_is_an_error(tmp_path):
     write(tmp_path, job={"$ref": "a.json#/$defs/one"}, a={"$defs": {"two": {}}})
     with pytest.raises(ValueError, match="no file defines 'one'"):
@@ -65,3 +81,8 @@ def test_one_name_for_two_definitions_is_an_error(tmp_path):
     )
     with pytest.raises(ValueError, match="'size' is defined in another file too"):
         bundled_schema(tmp_path / "job.json")
+
+
+def test_each_call_returns_a_separate_schema():
+    bundled_schema("TrainingJob.json").clear()
+    assert bundled_schema("TrainingJob.json")["title"] == "TrainingJob (et-operator)"

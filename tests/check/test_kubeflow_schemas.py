@@ -94,6 +94,7 @@ def test_a_dump_from_a_cluster_is_valid(schema):
         "generation": 3,
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b"}],
         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
     }
     for role in document["spec"][ROLES[schema][0]].values():
