@@ -1,11 +1,13 @@
 """`--overlay` at a shell."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
-from commandline import etcompile
+from commandline import at_a_shell, etcompile
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
@@ -64,6 +66,19 @@ def test_a_name_that_is_no_overlay_is_one_message(name: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "ET6002" in done.stderr
     assert "dev, prod, resilient, spot" in done.stderr
+
+
+def test_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "overlays" / "spot" / "overlay.yaml", tmp_path / "mine.yaml")
+    outputs = set()
+    for seed, where in (("0", ROOT), ("1", tmp_path), ("2", EXAMPLE)):
+        overlay = os.path.relpath(tmp_path / "mine.yaml", where)
+        arguments = ("--overlay", "prod", "--overlay", overlay)
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = at_a_shell("render", EXAMPLE, *arguments, cwd=where, env=environment)
+        assert done.returncode == 0, done.stderr
+        outputs.add(done.stdout)
+    assert len(outputs) == 1
 
 
 def test_the_output_folder_holds_what_the_stream_holds(tmp_path: Path) -> None:

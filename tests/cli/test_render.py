@@ -123,6 +123,13 @@ def test_a_refused_input_writes_nothing(tmp_path: Path) -> None:
     assert before == {p: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
 
 
+def test_a_refused_file_leaves_nothing_of_the_others_on_standard_output(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(JOB)
+    (tmp_path / "b.yaml").write_text(JOB.replace("elastic-mnist", "b").replace("image:", "imag:"))
+    done = at_a_shell("render", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 def test_the_output_folder_is_not_read_as_input(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     etcompile("render", ".", "-d", "out", cwd=tmp_path, code=0)

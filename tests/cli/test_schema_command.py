@@ -32,6 +32,7 @@ def test_a_kind_is_named_as_shortly_as_it_is_clear(name, group, kind_):
     assert shown["$schema"].endswith("2020-12/schema")
     assert shown["properties"]["apiVersion"]["const"] == group
     assert shown["properties"]["kind"]["const"] == kind_
+    assert ".json#/" not in printed  # it needs no other file
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,10 @@ def test_help_command_prints_what_the_option_does(names: tuple[str, ...]) -> Non
     assert run("help", *names).exit_code == 0
 
 
+def test_help_of_an_unknown_command_is_refused() -> None:
+    assert "Did you mean 'render'?" in run("help", "rendr").stderr
+
+
 def test_capital_v_prints_the_version() -> None:
     assert run("-V").output == run("--version").output
     assert __version__ in run("-V").output
