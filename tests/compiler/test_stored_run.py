@@ -13,6 +13,13 @@ from specs import training_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = sorted(path for path in EXAMPLES.glob("*/*") if path.is_dir())
+OTHERS = {
+    "services": "shared",
+    "init_image": "busybox:1.36",
+    "kubectl_image": "example.com/kubectl:1.34",
+    "cluster_domain": "example.internal",
+}
+"""Settings that Pods depend on."""
 
 
 def live(config: dict, namespace: str = "ml", **metadata) -> dict:
@@ -39,7 +46,7 @@ def recompiled(run: StoredRun) -> dict[str, dict]:
 def test_stored_run_compiles_each_pod_of_each_example(folder, profiles, gang):
     # Kueue wants a group for each run.
     name = "a" if gang == "kueue" else "auto" if profiles else None
-    settings = Settings(profiles=profiles, gang=gang, run=name)
+    settings = Settings(profiles=profiles, gang=gang, run=name, **(OTHERS if profiles else {}))
     compilation = compile([folder], Options(settings=settings))
     if not compilation.ok:
         assert gang != "none"

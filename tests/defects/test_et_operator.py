@@ -117,7 +117,8 @@ def test_et_operator_16_17_named_secret_is_used_whatever_its_name(secret: str) -
     job = training_job()
     job["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": secret}
     result = compiled(job, settings=Settings(secret=SecretMode("external")))
-    assert not [one for one in result.objects if one["kind"] in ("Secret", "ExternalSecret")]
+    kinds = {one["kind"] for one in result.objects}
+    assert not kinds & {"Secret", "ExternalSecret", "SSHKey"}
     volumes = by_name(result)["Pod", "mnist-launcher"]["spec"]["volumes"]
     [volume] = [v for v in volumes if "secret" in v]
     assert volume["secret"]["secretName"] == secret
