@@ -127,7 +127,6 @@ CASES: list[tuple[dict[str, Any] | None, str]] = [
         "container shipper ran out of memory",
     ),
     (ends(137, "ContainerStatusUnknown"), "does not know how"),
-    (ends(139), "crashed with a segmentation fault (exit code 139, SIGSEGV)"),
     (ends(3221225477), "exit code 3221225477"),
     (ends(-1), "exit code -1"),
     (ends(1, at="yesterday"), "exit code 1"),

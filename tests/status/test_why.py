@@ -134,6 +134,20 @@ def test_a_pod_whose_image_has_no_python_is_said_to_be_unsupervised() -> None:
     assert "mnist-worker-0: Running, NotReady: unsupervised" not in text
 
 
+def test_without_a_watcher_the_pods_that_are_there_tell_what_they_can() -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
+    pod = values[-1]
+    assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "mnist-worker-0")
+    pod["metadata"]["uid"], pod["spec"]["nodeName"] = "uid-0", "gpu-0"
+    ended = {"exitCode": 139, "reason": "Error", "finishedAt": "2026-11-23T10:00:00Z"}
+    state = {"name": "pytorch", "ready": False, "state": {"terminated": ended}}
+    pod["status"] = {"phase": "Failed", "containerStatuses": [state]}
+    [explanation] = explanations(values)
+    text = explanation_text(explanation, NOW)
+    assert "mnist-worker-0 on node gpu-0, 10m ago" in text
+    assert "crashed with a segmentation fault (exit code 139, SIGSEGV)" in text
+
+
 def test_pending_job_is_explained_in_the_words_of_the_scheduler() -> None:
     values = objects(training_job(replicas=2))
     words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
