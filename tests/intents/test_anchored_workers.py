@@ -31,9 +31,14 @@ def test_hint_names_the_count_that_scale_in_can_remove() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "place"), [("count: 4", (7, 21)), ("podNames: [mnist-worker-0]", (7, 25))]
+    ("field", "code", "place"),
+    [
+        ("count: 4", "ET3012", (7, 21)),
+        ("podNames: [mnist-worker-0]", "ET3012", (7, 25)),
+        ("podNames: [mnist-worker-9]", "ET3002", (7, 25)),
+    ],
 )
-def test_the_field_that_takes_it_is_shown(field: str, place: tuple[int, int]) -> None:
+def test_the_field_that_takes_it_is_shown(field: str, code: str, place: tuple[int, int]) -> None:
     text = (
         "apiVersion: etcompile.dev/v1alpha1\n"
         "kind: ScaleIn\n"
@@ -45,6 +50,6 @@ def test_the_field_that_takes_it_is_shown(field: str, place: tuple[int, int]) ->
     )
     (document,) = parse(text, file="in.yaml").documents
     diagnostics = etcompile.compile([JOB, document]).diagnostics
-    (where,) = [one.location for one in diagnostics if one.code == "ET3012"]
+    (where,) = [one.location for one in diagnostics if one.code == code]
     assert where is not None
     assert (where.line, where.column) == place
