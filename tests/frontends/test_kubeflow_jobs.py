@@ -43,7 +43,7 @@ def test_jobs_of_two_kinds_that_make_the_same_objects_are_refused():
     )
 
 
-def test_service_named_like_a_worker_of_another_job_is_refused_and_a_longer_name_is_not():
+def test_service_named_like_a_worker_of_another_job_is_refused():
     first = kubeflow_job("JAXJob", {"Worker": 1})
     second = {**mpi_job("v2beta1"), "metadata": {"name": "mnist-worker-0"}}
     assert errors(first, second, namespace="ml") == ["ET4013"]

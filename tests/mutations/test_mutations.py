@@ -36,7 +36,7 @@ def test_what_the_generator_starts_from_is_accepted_by_both(cluster):
     assert wrong == []
 
 
-def test_no_mutated_input_ends_in_a_traceback_or_in_objects_beside_errors():
+def test_no_mutated_input_ends_in_a_traceback_or_in_objects_with_errors():
     generator = Generator(SEED + 1)
     for number in range(300):
         compilation = compiled(generator.input(number))
