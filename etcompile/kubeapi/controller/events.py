@@ -21,6 +21,7 @@ from etcompile.kubeapi.errors import ClusterError
 
 _log = logging.getLogger("etcompile.kubeapi")
 _MOST_WAITING = 2000  # Events; older ones are dropped
+_LONGEST_WAIT = 2.0  # seconds that an Event waits for other work
 _PER_SECOND = 20.0
 _BURST = 50.0
 
@@ -42,6 +43,7 @@ class EventRecorder(Struct):
         identity: Which instance of it.
         may_act: Whether an Event may be sent now; else it is dropped.
         counted: Called with the status of each answer: `ok`, an HTTP status, or `none`.
+        busy: Whether there is other work, which comes first for a while.
     """
 
     cluster: Cluster
@@ -49,7 +51,10 @@ class EventRecorder(Struct):
     identity: str
     may_act: Callable[[], bool]
     counted: Callable[[str], None]
-    _waiting: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
+    busy: Callable[[], bool] = lambda: False
+    _waiting: deque[tuple[float, dict[str, Any]]] = field(
+        default_factory=lambda: deque(maxlen=_MOST_WAITING)
+    )
     _some: threading.Event = field(default_factory=threading.Event)
     _closed: bool = False
 
@@ -67,27 +72,26 @@ class EventRecorder(Struct):
             suffix = hashlib.sha256(what.encode()).hexdigest()[:16]
         now = datetime.fromtimestamp(self.cluster.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         involved = {"kind": about.kind, "name": about.name, "uid": about.uid}
-        self._waiting.append(
-            {
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{about.name}.{suffix}", "namespace": about.namespace},
+            "involvedObject": {
                 "apiVersion": "v1",
-                "kind": "Event",
-                "metadata": {"name": f"{about.name}.{suffix}", "namespace": about.namespace},
-                "involvedObject": {
-                    "apiVersion": "v1",
-                    "namespace": about.namespace,
-                    **{key: value for key, value in involved.items() if value},
-                },
-                "type": "Warning" if warning else "Normal",
-                "reason": reason,
-                "message": message,
-                "count": 1,
-                "firstTimestamp": now,
-                "lastTimestamp": now,
-                "source": {"component": self.component},
-                "reportingComponent": self.component,
-                "reportingInstance": self.identity,
-            }
-        )
+                "namespace": about.namespace,
+                **{key: value for key, value in involved.items() if value},
+            },
+            "type": "Warning" if warning else "Normal",
+            "reason": reason,
+            "message": message,
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": self.component},
+            "reportingComponent": self.component,
+            "reportingInstance": self.identity,
+        }
+        self._waiting.append((time.monotonic(), event))
         self._some.set()
 
     def run(self) -> None:
@@ -99,13 +103,16 @@ class EventRecorder(Struct):
                 if not self._waiting and not self._closed:
                     self._some.wait()
                 continue
-            now = time.monotonic()
+            now, (emitted, _) = time.monotonic(), self._waiting[0]
+            if self.busy() and now < emitted + _LONGEST_WAIT and not self._closed:
+                time.sleep(1.0 / _PER_SECOND)
+                continue
             budget, filled_at = min(_BURST, budget + (now - filled_at) * _PER_SECOND), now
             if budget < 1.0 and not self._closed:
                 time.sleep(1.0 / _PER_SECOND)
                 continue
             budget -= 1.0
-            event = self._waiting.popleft()
+            _, event = self._waiting.popleft()
             if not self.may_act():
                 continue
             try:

@@ -96,7 +96,7 @@ class Choices(Struct, frozen=True):
     """What a watcher is to do."""
 
     namespaces: tuple[str, ...] | None  # None for all
-    threads: int = 6  # jobs that are reconciled side by side
+    threads: int = 8  # jobs that are reconciled side by side
     requests: int = 16  # about Pods of these, side by side
     timeouts: Timeouts = Timeouts()
 
@@ -181,6 +181,7 @@ class Watcher:
             identity,
             may_act=self._may_act,
             counted=lambda status: self.metrics.increment("api_writes", "create", "Event", status),
+            busy=lambda: not self._queue.idle,
         )
         self._pool = ThreadPoolExecutor(choices.requests, thread_name_prefix="requests")
         self._executor = ActionExecutor(
