@@ -24,7 +24,6 @@ PATHS = {
 
 @pytest.fixture
 def place(control_plane, namespace) -> Iterator[Place]:
-    """A namespace of this test."""
     with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
         started = Place(control_plane, cluster, namespace)
         yield started

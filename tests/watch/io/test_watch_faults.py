@@ -12,7 +12,6 @@ from etcompile.integrations.watcher_manifests import NAME
 
 
 def replaced(place, names: list[str]) -> None:
-    """Lets workers fail; each must come back, once, and be counted once."""
     before = {name: place.uid(name) for name in names}
     for name in names:
         place.fails(name)

@@ -30,7 +30,6 @@ def goes_on(place, running) -> None:
 
 @pytest.fixture
 def bert(place, watching):
-    """A watcher of a job that is as it should be."""
     running = watching()
     place.begin()
     return running

@@ -45,7 +45,6 @@ def submit(place, number: int) -> None:
 
 
 def clear(place) -> None:
-    """Somebody deletes everything."""
     for kind in ("Pod", "ConfigMap"):
         resource = place.cluster.resource("v1", kind)
         for one in place.cluster.list(resource, place.namespace).items:

@@ -29,7 +29,6 @@ def torch(**policy) -> dict:
 
 
 def left(place) -> set[tuple[str, str]]:
-    """Kind and name of what there is in the namespace, but for the watcher's own."""
     names = set()
     for version, kind in KINDS:
         for one in place.cluster.list(place.cluster.resource(version, kind), place.namespace).items:

@@ -43,7 +43,6 @@ def held_by_a_finalizer(place) -> None:
 
 
 def changed(name: str, change: dict):
-    """A ConfigMap is changed, and then a worker fails."""
 
     def make(place) -> None:
         place.cluster.patch(maps(place), name, change)
@@ -160,7 +159,6 @@ def patient(monkeypatch) -> None:
 @pytest.mark.usefixtures("patient")
 def test_few_of_many_pods_that_a_quota_refuses_are_tried(place, watching):
     def created() -> list[str]:
-        """The name of each Pod that the watcher tried to create."""
         return [
             event["objectRef"].get("name", "")
             for event in place.plane.audit(place.namespace)

@@ -55,7 +55,6 @@ def failures(place: Place) -> None:
 
 
 def served(place: Place) -> bool:
-    """Whether the watcher has done all of it."""
     hosts = [host.split(".")[0] for host in place.hosts()]
     secrets = place.cluster.resource("v1", "Secret")
     reported = {event["involvedObject"]["name"] for event in place.events()}

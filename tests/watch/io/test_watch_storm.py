@@ -54,7 +54,6 @@ FAILING = {
 
 
 def drawn() -> list[Fault]:
-    """The faults of the seed, in their order."""
     dice = random.Random(SEED)
     kinds = dice.choices([*KINDS], [*KINDS.values()], k=FAULTS)
     for _ in range(KILLS):
@@ -113,7 +112,6 @@ class Storm:
             place.submit(training_job(f"job-{number}", WORKERS, worker=worker))
 
     def play(self, faults: list[Fault]) -> None:
-        """All faults, with a check of what must hold now and then."""
         begun: list[str] = []
         eventually(lambda: self._is_calm(begun), 90)
         dice = random.Random(SEED)
@@ -124,7 +122,6 @@ class Storm:
                 self.quiet(met)
 
     def close(self) -> None:
-        """Lets the watchers end."""
         for one in self.watchers:
             one.stdin.close()
         for one in self.watchers:
@@ -202,7 +199,6 @@ class Storm:
     # ---- what must hold ------------------------------------------------------------------------
 
     def quiet(self, met: int) -> None:
-        """Wait for quiet, and check what must hold then."""
         problems: list[str] = ["not looked yet"]
         with contextlib.suppress(AssertionError):
             eventually(lambda: self._is_calm(problems), CALM)

@@ -40,7 +40,6 @@ PATTERNS = (
 def watcher(
     kubeconfig: Path, *namespaces: str, log: Path | None = None
 ) -> Iterator[subprocess.Popen]:
-    """A watcher of namespaces, as a process of its own."""
     with (
         Path(log or os.devnull).open("wb") as log_file,
         subprocess.Popen(
@@ -71,7 +70,6 @@ class Tenant:
         self.rounds = 0  # of all that it does
 
     def pod(self, *, image: str = "i", notes: int = 0, owner: str = "", job: str = "evil") -> str:
-        """Creates a Pod that looks like one of a job."""
         name = f"{job}-worker-{next(self.number)}"
         owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": owner}]
         owned = {"ownerReferences": owners} if owner else {}
@@ -129,7 +127,6 @@ class Tenant:
         self.place.plane.ask("PATCH", path, body, "application/merge-patch+json")
 
     def run(self, stop: threading.Event) -> None:
-        """Does everything again and again."""
         while not stop.is_set():
             # The API server that it overloads refuses some of it.
             with contextlib.suppress(ClusterError, HTTPError):
@@ -163,7 +160,6 @@ class Control:
         place.cluster.create({**kind, "metadata": {"name": "control"}})
 
     def run(self, stop: threading.Event) -> None:
-        """Writes again and again."""
         for number in itertools.count():
             if stop.wait(0.1):
                 return

@@ -52,13 +52,11 @@ def training_job(name: str = "bert", workers: int = 2, **spec: Any) -> dict[str,
 
 
 def job_map(place: "Place", name: str, job: str, **data: str) -> dict[str, Any]:
-    """A ConfigMap with the label of a job."""
     metadata = {"name": name, "namespace": place.namespace, "labels": {"etcompile.dev/job": job}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def is_ready(pod: dict) -> bool:
-    """Whether a Pod's condition Ready is true."""
     conditions = pod["status"].get("conditions", [])
     return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
 
@@ -81,7 +79,6 @@ class Place:
     def compiled(
         self, *documents: dict, profiles: tuple = (), marks: Any = None, **settings: Any
     ) -> list[dict]:
-        """The objects of documents, as Git declares them and as a tool marks them."""
         options = Options(
             namespace=self.namespace, settings=Settings(profiles=profiles, **settings)
         )
@@ -169,11 +166,9 @@ class Place:
         return True
 
     def fails(self, name: str, code: int = 1) -> None:
-        """The main container of a Pod ends with a code."""
         self.becomes(name, "Failed", code)
 
     def replaces(self, name: str, *, seconds: float = 15.0) -> None:
-        """Lets a Pod fail, and waits for the one that takes its place."""
         uid = self.uid(name)
         self.fails(name)
         eventually(lambda: self.uid(name) not in ("", uid), seconds, f"{name} stays away")
@@ -181,16 +176,13 @@ class Place:
     # ---- what tests ask ------------------------------------------------------------------------
 
     def pods(self) -> dict[str, dict]:
-        """The live Pods by name."""
         listed = self.cluster.list(self._pods, self.namespace)
         return {pod["metadata"]["name"]: pod for pod in listed.items}
 
     def pod(self, name: str) -> dict | None:
-        """A live Pod."""
         return self.cluster.get(self._pods, name, self.namespace)
 
     def uid(self, name: str) -> str:
-        """The UID of a live Pod; empty if it is gone."""
         pod = self.pod(name)
         return pod["metadata"]["uid"] if pod else ""
 
@@ -200,7 +192,6 @@ class Place:
         return (config_map or {}).get("data") or {}
 
     def hosts(self, job: str = "bert") -> list[str]:
-        """The hosts of the live host list."""
         lines = self.data(f"{job}-etcompile-hosts").get("hostfile", "").split()
         return [line.split(":")[0] for line in lines]
 
@@ -210,7 +201,6 @@ class Place:
         return len(hosts) == count and hosts == self.ready()
 
     def phase(self, job: str = "bert") -> str:
-        """The phase in `J-status`; empty if there is none."""
         return self.data(f"{job}-etcompile-status").get("phase", "")
 
     def record(self, job: str = "bert") -> dict[str, Any]:
@@ -218,17 +208,14 @@ class Place:
         return json.loads(self.data(f"{job}-etcompile-status").get("record", "{}"))
 
     def run_record(self, job: str = "bert") -> RunRecord | None:
-        """The run record as the rules have it; None if there is none."""
         return read_record(self.data(f"{job}-etcompile-status"))
 
     def replica(self, role: str, number: int, job: str = "bert") -> ReplicaRecord:
-        """What is written down of a replica."""
         record = self.run_record(job)
         assert record is not None
         return record.replica((role, number))
 
     def events(self) -> list[dict]:
-        """The Events of the namespace."""
         return self.cluster.list(self.cluster.resource("v1", "Event"), self.namespace).items
 
     def events_of(self, reason: str, name: str = "") -> list[dict]:
@@ -263,29 +250,24 @@ class Place:
         ]
 
     def close(self) -> None:
-        """Ends the kubelets."""
         self._stop.set()
 
 
 def pods(place: Place) -> Any:
-    """The resource of Pods."""
     return place.cluster.resource("v1", "Pod")
 
 
 def maps(place: Place) -> Any:
-    """The resource of ConfigMaps."""
     return place.cluster.resource("v1", "ConfigMap")
 
 
 def create_pod(place: Place, name: str, image: str = "i", **metadata: Any) -> None:
-    """Creates a Pod of somebody."""
     metadata = {"name": name, "namespace": place.namespace, **metadata}
     spec = {"containers": [{"name": "main", "image": image}]}
     place.cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
 
 def created_pods(place: Place) -> list[str]:
-    """The Pods that watchers created."""
     return [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
 
 
@@ -320,7 +302,6 @@ class Running:
         return self
 
     def begin(self) -> None:
-        """Starts it."""
         self.watcher.start()
         if self.leading:
             self._electing = threading.Thread(
@@ -329,7 +310,6 @@ class Running:
             self._electing.start()
 
     def stop(self) -> None:
-        """Tells it to stop."""
         self.watcher.stop()
         self._ended.set()
         if self._electing:
@@ -337,5 +317,4 @@ class Running:
         self.cluster.close()
 
     def value(self, name: str, **labels: str) -> float:
-        """The value of a metric."""
         return self.watcher.metrics.registry.get_sample_value(name, labels) or 0.0

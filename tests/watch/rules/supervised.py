@@ -32,5 +32,4 @@ def failed(who: str, code: int = 1) -> str:
 
 
 def uids(world: World) -> dict[str, str]:
-    """The UIDs of the Pods, by name."""
     return {name: pod.uid for name, pod in world.pods.items()}

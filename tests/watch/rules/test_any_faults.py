@@ -87,7 +87,6 @@ class Checked(World):
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended, as far as it is written down."""
         return self.status is not None and self.record.ended
 
     def act(self, action: Any) -> None:
@@ -124,7 +123,6 @@ class Checked(World):
         )
 
     def scale(self, count: int) -> None:
-        """Somebody applies another number of workers."""
         documents = [JOBS[self.kind]]
         if self.kind == "dlrover":
             documents.append(scale_plan(replicaResourceSpecs={"worker": {"replicas": count}}))

@@ -17,7 +17,6 @@ from world import World, mpi_job
 
 
 def changes(world: World) -> list[Any]:
-    """What was done to Pods."""
     kinds = (CreatePod, DeletePod, PatchPod)
     return [one for one in world.done if isinstance(one, kinds)]
 

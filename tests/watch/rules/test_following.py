@@ -31,7 +31,6 @@ def torch(
 
 
 def servers(restart: str = "Never", **types: Any) -> dict[str, Any]:
-    """Parameter servers without a master."""
     memory = {"requests": {"memory": "4Gi"}, "limits": {"memory": "4Gi"}}
     worker = dlrover_type(3, command=["python", "train.py"], resources=memory)
     worker["template"]["spec"]["restartPolicy"] = restart
@@ -48,7 +47,6 @@ def servers(restart: str = "Never", **types: Any) -> dict[str, Any]:
 
 
 def history(world: World) -> RestartHistory:
-    """Who has had rank 1."""
     recorded = world.record.replica(("worker", 1)).history
     assert recorded is not None
     return recorded

@@ -166,7 +166,6 @@ def test_no_node_is_avoided_without_the_annotation() -> None:
 
 
 def sent_away(world: World, name: str, node: str, phase: str = "Failed") -> None:
-    """The preflight of a Pod ends with 20."""
     pod = world.pods[name]
     known = pod.role, pod.index or 0, name, f"{pod.uid}.preflight.1", 0, world.now, node
     failure = Failure(*known, container="preflight", code=20, reason="Error", tail="7 GPUs, not 8")

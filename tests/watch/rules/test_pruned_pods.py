@@ -16,7 +16,6 @@ def job(replicas: int = 4) -> dict:
 
 
 def recreated(world: World) -> list[str]:
-    """The Pods that were made again."""
     return [one.name for one in world.of(CreatePod)]
 
 

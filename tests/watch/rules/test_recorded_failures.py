@@ -15,7 +15,6 @@ def together() -> World:
 
 
 def fails(world: World, name: str, code: int = 1, **facts: Any) -> None:
-    """A Pod fails, as its kubelet tells it."""
     pod = world.pods[name]
     more = {"at": world.now, "code": code, "reason": "Error", "node": "gpu-0", **facts}
     failure = Failure(pod.role, pod.index or 0, name, f"{pod.uid}.main.1", 0, **more)
