@@ -64,7 +64,9 @@ def test_a_master_and_workers_meet_by_plain_variables(cluster: Any, torch: str) 
     phases = cluster.until(ended(*pods), 180)
     lines = logs(cluster, *pods)
     assert set(phases.values()) == {"Succeeded"}
-    assert lines == [f"rank {rank} of 3: sum 3" for rank in range(3)]
+    # Workers also say that they wait for their master.
+    ranks = [line for line in lines if not line.startswith("etcompile: ")]
+    assert ranks == [f"rank {rank} of 3: sum 3" for rank in range(3)]
 
 
 @pytest.mark.parametrize("elastic", [False, True], ids=["workers-only", "elastic-c10d"])
