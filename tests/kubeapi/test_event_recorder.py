@@ -10,10 +10,10 @@ from etcompile.kubeapi.controller.events import About, EventRecorder
 
 
 @pytest.mark.parametrize(
-    ("longest", "asked"), [(60.0, 3), (0.0, 1)], ids=["until idle", "at most so long"]
+    ("longest", "calls"), [(60.0, 3), (0.0, 1)], ids=["until idle", "at most so long"]
 )
 def test_event_waits_for_other_work_but_not_for_ever(
-    monkeypatch: pytest.MonkeyPatch, longest: float, asked: int
+    monkeypatch: pytest.MonkeyPatch, longest: float, calls: int
 ) -> None:
     monkeypatch.setattr(events, "_LONGEST_WAIT", longest)
     answers, sent = [False, True, True], list[str]()
@@ -34,4 +34,4 @@ def test_event_waits_for_other_work_but_not_for_ever(
     recorder.emit(About("Pod", "ml", "bert"), "PodReplaced", "it failed", warning=False)
     recorder.run()
     assert sent == ["PodReplaced"]
-    assert len(answers) == 3 - asked
+    assert len(answers) == 3 - calls
