@@ -52,10 +52,11 @@ def install(plane: Any, files: Iterable[Path]) -> None:
                 raise
 
 
-def definition(group: str, kind: str) -> dict[str, Any]:
-    """The definition of a kind that takes any fields."""
+def definition(group: str, kind: str, version: str = "v1", **more: Any) -> dict[str, Any]:
+    """The definition of a kind that takes any fields; `more` is of its version."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    served = {"name": version, "served": True, "storage": True}
+    served |= {"schema": {"openAPIV3Schema": schema}, **more}
     plural = f"{kind.lower()}s"
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -65,7 +66,7 @@ def definition(group: str, kind: str) -> dict[str, Any]:
             "group": group,
             "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
             "scope": "Namespaced",
-            "versions": [version],
+            "versions": [served],
         },
     }
 

@@ -354,8 +354,7 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
             yield _Statement(place, (line,))
         else:
             is_ignored = number > 1 and lines[number - 2][1].startswith("Exception ignored")
-            margin = len(line) - len(line.lstrip())
-            begin, number = number, _end_of_frames(lines, number, margin)
+            begin, number = number, _end_of_frames(lines, number, _indent(line))
             while number + 1 < len(lines) and _is_between_frames(lines, number):
                 number = _end_of_frames(lines, number + 1, 0)
             if number == len(lines):
@@ -391,8 +390,7 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
 def _end_of_frames(lines: Sequence[tuple[int, str]], number: int, margin: int) -> int:
     while number < len(lines):
         line = lines[number][1]
-        text = line.lstrip()
-        if line and len(line) - len(text) <= margin and text[:1] != "^":
+        if line and _indent(line) <= margin and line.lstrip()[:1] != "^":
             break
         number += 1
     return number
@@ -405,6 +403,10 @@ def _is_between_frames(lines: Sequence[tuple[int, str]], number: int) -> bool:
         return after.startswith('  File "')
     is_frame = after.startswith(("    ", '  File "'))
     return is_frame or _shape("bare exception").match(after) is not None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _continues(line: str, name: str) -> bool:

@@ -60,7 +60,7 @@ class Transport:
         parts = _url(cluster.server)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise KubeconfigError(f"{cluster.server!r} is not the URL of a server")
-        self._timeout = timeout
+        self._timeout = _limits(timeout)
         self._host = _host(parts)
         self._proxy = ""
         self.compression = not _loopback(parts.hostname)
@@ -110,7 +110,6 @@ class Transport:
             quiet: Return the answer while it is coming, without its body; its connection counts as
                 lost after so many seconds without a byte. A refusal is read as a whole.
         """
-        silence = self._timeout if quiet is None else quiet
         try:
             response = (self._pool or self._manager).urlopen(
                 method,
@@ -120,7 +119,7 @@ class Transport:
                 redirect=False,
                 retries=_ONCE,
                 preload_content=largest is None and quiet is None,
-                timeout=urllib3.Timeout(connect=min(10.0, silence), read=silence),
+                timeout=self._timeout if quiet is None else _limits(quiet),
             )
             if quiet is not None and response.status < 400:
                 return response, b""
@@ -181,6 +180,10 @@ class Transport:
             case urllib3.exceptions.ReadTimeoutError():
                 return NoAnswerError(f"no answer from {self._host} in time", reached=True)
         return NoAnswerError(f"the connection to {self._host} broke: {_words(inner)}", reached=True)
+
+
+def _limits(quiet: float) -> urllib3.Timeout:
+    return urllib3.Timeout(connect=min(10.0, quiet), read=quiet)
 
 
 def _host(parts: SplitResult) -> str:

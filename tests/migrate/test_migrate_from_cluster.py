@@ -4,39 +4,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 
 import pytest
 import yaml
 
 import etcompile
+from definitions import definition
 from specs import elastic_job, scale_out, scale_plan, training_job
 
 GROUP, DLROVER = "kai.alibabacloud.com", "elastic.iml.github.io"
-
-
-def definition(kind: str, group: str) -> dict[str, Any]:
-    plural = f"{kind.lower()}s"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": "v1alpha1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "versions": [version],
-        },
-    }
 
 
 SERVED = {GROUP: ("TrainingJob", "ScaleOut", "ScaleIn"), DLROVER: ("ElasticJob", "ScalePlan")}
@@ -49,7 +26,8 @@ def served(control_plane) -> None:
     for group, kinds in SERVED.items():
         for kind in kinds:
             try:
-                control_plane.ask("POST", path, definition(kind, group))
+                status = {"subresources": {"status": {}}}
+                control_plane.ask("POST", path, definition(group, kind, "v1alpha1", **status))
             except HTTPError as error:
                 if error.code != 409:
                     raise
