@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.backend import gang, job_config, role_pods, secrets, services
-from etcompile.backend.identity import job_labels, job_object, metadata
+from etcompile.backend.identity import job_labels, job_object, metadata, spec_hash
 from etcompile.backend.texts import Texts
 from etcompile.model import Job, Member, Settings
 
@@ -41,9 +41,10 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
         objects.append({**head, "metadata": meta, "spec": dict(custom.spec)})
     if not job.run.suspended or job.service:
         objects += services.objects(job, settings)
+    run = spec_hash(job)
     for role in job.roles:
         if not job.run.suspended or role.batch:
-            objects += role_pods.objects(job, role, settings)
+            objects += role_pods.objects(job, role, settings, run)
     return tuple(gang.ganged(job, settings, objects))
 
 
@@ -82,17 +83,19 @@ def _account(job: Job) -> list[dict[str, Any]]:
 
 
 def lower_pods(
-    job: Job, name: str, members: Sequence[Member], settings: Settings
+    job: Job, name: str, members: Sequence[Member], settings: Settings, run: str
 ) -> tuple[dict[str, Any], ...]:
     """Return the Pods of some replicas, as `lower` makes them, at the cost of those alone.
 
     Args:
         members: Replicas of that role, in the order of the result. A replica that the job does not
             have replaces the one at its place.
+        run: The run's hash, which takes longer to compute than a Pod to build.
     """
     job, _ = secrets.resolve(gang.suited(job, settings), settings.secret)
     role = next(candidate for candidate in job.roles if candidate.name == name)
-    replicas = role_pods.objects(job, structs.replace(role, members=tuple(members)), settings)
+    few = structs.replace(role, members=tuple(members))
+    replicas = role_pods.objects(job, few, settings, run)
     if settings.gang == "none":
         return tuple(replicas)
     in_place = {member.place: member for member in members}
@@ -107,7 +110,7 @@ def lower_pods(
         for member in sampled.members:
             sizes.setdefault(tuple(sorted(member.resources.items())), member)
         few = structs.replace(sampled, members=tuple(sizes.values()))
-        samples += role_pods.objects(job, few, settings)
+        samples += role_pods.objects(job, few, settings, run)
     job = structs.replace(job, roles=tuple(roles))
     return tuple(gang.members(job, settings, replicas, samples))
 

@@ -18,7 +18,6 @@ from etcompile.backend.identity import (
     metadata,
     pod_labels,
     recommended_labels,
-    spec_hash,
 )
 from etcompile.backend.services import domain, port_entry, service_name
 from etcompile.model import (
@@ -66,11 +65,12 @@ _REPLACES_PODS_BY_POLICY = 29
 """The minor version since which Jobs have `podReplacementPolicy` without a feature gate."""
 
 
-def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
+def objects(job: Job, role: Role, settings: Settings, run: str) -> list[dict[str, Any]]:
+    """Return the Pods of a role, or the Job that creates them; `run` is the run's hash."""
     spec = _spec(job, role, settings)
     notes = role.template.annotations.items()
     annotations = {key: text for key, text in notes if key not in POD_ANNOTATIONS}
-    annotations[SPEC_HASH] = spec_hash(job)
+    annotations[SPEC_HASH] = run
     identity = identity_labels(job, role)
     # The author's labels stay, except identities, which the operators overwrite as well.
     written = {k: v for k, v in role.template.labels.items() if k not in RESERVED_LABELS}

@@ -56,13 +56,14 @@ def pods(
     role: str,
     members: Sequence[Member],
     edits: Sequence[overlays.Edit],
+    run: str,
 ) -> tuple[Object, ...]:
     """Build a Pod for each replica of a role, after overlays, or the Job that creates it.
 
     Only these are built: one Pod of a job of a thousand costs as much as one Pod. A replica that
     the job does not have replaces the declared one with the same place.
     """
-    return _patched(job, backend.lower_pods(job, role, members, settings), edits).objects
+    return _patched(job, backend.lower_pods(job, role, members, settings, run), edits).objects
 
 
 def _patched(

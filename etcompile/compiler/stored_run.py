@@ -197,7 +197,7 @@ class StoredRun:
         if (declared := self.job.role(role)) is None:
             return []
         members = [member for member in declared.members if member.index in numbers]
-        values = pods(self.job, self.settings, role, members, self._edits)
+        values = pods(self.job, self.settings, role, members, self._edits, self.spec_hash)
         if self.settings.profiles:
             values = backend.annotated(values, self.settings.profiles, self._situation)
         marks = self.tracking.as_on(tracking) if tracking else self.tracking
@@ -211,7 +211,7 @@ class StoredRun:
         It has no marks of a tool that syncs Git, which would delete what Git does not declare
         (reference/gitops.md 1.5). Its host has the replica's usual name.
         """
-        [pod] = pods(self.job, self.settings, role, [member], self._edits)
+        [pod] = pods(self.job, self.settings, role, [member], self._edits, self.spec_hash)
         metadata, spec = pod["metadata"], pod["spec"]
         if metadata["name"] != name:
             spec = {"hostname": metadata["name"], **spec}
