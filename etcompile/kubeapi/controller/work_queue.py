@@ -89,8 +89,8 @@ class WorkQueue:
         with self._condition:
             self._processing.discard(key)
             if key in self._queued:
-                self._queued.remove(key)
-                self.enqueue(key)
+                self._ready.setdefault(key[0], deque()).append(key)
+                self._condition.notify()
             if again is None:
                 self._due.pop(key, None)
             elif self._due.get(key) != again:
