@@ -258,6 +258,8 @@ class ActionExecutor(Struct, frozen=True):
     def _send_all(self, case: Case, actions: Sequence[Action]) -> list[Exception]:
         """Send the requests of actions side by side; return what went wrong."""
         ledger, problems = case.ledger, list[Exception]()
+        if not actions:
+            return problems
         try:
             compiled = self._compiled(case, actions)
         except StoredJobError as error:

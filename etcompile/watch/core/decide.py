@@ -189,7 +189,7 @@ def observed(run: Run) -> Run:
         written, pod = records.get(role, {}).get(number, NOTHING), replica.pod
         recorded += written is not NOTHING
         if pod is not None and pod.phase == "Running" and pod.uid not in gang:
-            if written.seen and not (written.lost or written.completed):
+            if written.seen and written.lost != pod.uid and not written.completed:
                 if pod.deleting or pod.exits or replica.others:
                     doubtful.append(replica)
                 continue  # like most
@@ -300,6 +300,8 @@ def suspended(run: Run) -> Run:
 
 
 def scaled_in(run: Run) -> Run:
+    if not (run.surplus or run.record.leaving):
+        return run
     view, listed = run.view, hostfile.listed_hosts(run.view.hosts)
     leaving: dict[str, Leaving] = {}
     actions: list[Action] = []

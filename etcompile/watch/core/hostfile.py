@@ -125,10 +125,10 @@ def _ready_hosts(run: Run) -> Mapping[str, Sequence[tuple[str, int]]]:
     stems = {role.name: role.naming.stem for role in run.job.roles}
     records = run.record.replicas
     for replica in run.replicas:
-        pod, (name, number) = replica.pod, replica.key
-        if pod is None or not pod.ready or pod.deleting or pod.ended or replica.state != "there":
+        pod, (name, number), index = replica.pod, replica.key, replica.member.index
+        if pod is None or not pod.ready or replica.state != "there" or pod.deleting or pod.ended:
             continue
-        host = stems[name] if replica.index is None else f"{stems[name]}-{replica.index}"
+        host = stems[name] if index is None else f"{stems[name]}-{index}"
         hosts[name].append((host, records.get(name, {}).get(number, NOTHING).host_form))
     for pod in run.batch:
         if pod.ready and not pod.deleting:
