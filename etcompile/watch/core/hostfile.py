@@ -27,6 +27,7 @@ from etcompile.launch.launchers import discovers_hosts
 from etcompile.model.run_record import NOTHING, ReplicaKey, ReplicaRecord
 from etcompile.watch.core.run import Action, Anchor, HostsRecord, PatchPod, Requeue, Run, WriteHosts
 
+_HOST = re.compile(r"^[^ :\n]+", re.MULTILINE)
 _Names = Mapping[str, tuple[str, ...]]
 """The names of the hosts of each live list, by its key."""
 
@@ -45,9 +46,12 @@ def listed(run: Run) -> Iterator[Action]:
     hosts = _ready_hosts(run)
     ready: _Names = {
         host_list.key: tuple(
-            host + forms[host_list.key][form % len(forms[host_list.key])]
-            for role in roles
-            for host, form in hosts.get(role.name, ())
+            [
+                host + names[form % len(names)]
+                for names in (forms[host_list.key],)
+                for role in roles
+                for host, form in hosts.get(role.name, ())
+            ]
         )
         for host_list, roles in lists
     }
@@ -79,8 +83,10 @@ def listed(run: Run) -> Iterator[Action]:
     # An empty list may read as one host without a name (reference 9, Empty output).
     ready = {key: names or old.get(key, ()) for key, names in ready.items()}
     names, anchors = _anchored(run, ready, old)
-    there = {name for hosts in ready.values() for name in hosts} if anchors else set[str]()
-    gone = {name for hosts in names.values() for name in hosts} - there if anchors else set[str]()
+    gone = set[str]()
+    if names != ready:
+        there = {name for hosts in ready.values() for name in hosts}
+        gone = {name for hosts in names.values() for name in hosts} - there
     data = before.data if before is not None else {}
     if before is None or names != old:
         data = {}
@@ -89,7 +95,12 @@ def listed(run: Run) -> Iterator[Action]:
             data[host_list.key] = "".join([line.replace("\0", n) for n in names[host_list.key]])
     if before is None or data != before.data:
         marked = {name: Anchor(anchor.until, gone=name in gone) for name, anchor in anchors.items()}
-        yield WriteHosts(HostsRecord(data, marked))
+        again = _written(run) + run.timeouts.lists
+        if before is not None and run.now < again:
+            data = before.data
+            yield Requeue(again)
+        else:
+            yield WriteHosts(HostsRecord(data, marked))
     # The annotation alone decides which Pods are touched. The lists from Git change with the job,
     # and the times of Pods and lists are of two clocks, so neither says what a Pod has read. A new
     # reader is touched once.
@@ -112,11 +123,8 @@ def _digest(lists: tuple[tuple[str, str], ...]) -> str:
     return hashlib.sha256(json.dumps(dict(lists)).encode()).hexdigest()[:12]
 
 
-@lru_cache(maxsize=16)  # the same lists, several times in each decision
 def _names(lines: str) -> tuple[str, ...]:
-    return tuple(
-        line.replace(":", " ").split(" ", 1)[0] for line in lines.splitlines() if line.strip()
-    )
+    return tuple(_HOST.findall(lines))
 
 
 def _ready_hosts(run: Run) -> Mapping[str, Sequence[tuple[str, int]]]:
@@ -135,6 +143,14 @@ def _ready_hosts(run: Run) -> Mapping[str, Sequence[tuple[str, int]]]:
             form = run.record.replica((pod.role, 0)).host_form
             hosts[pod.role] = [(stems[pod.role], form)]
     return hosts
+
+
+def _written(run: Run) -> float:
+    """Return when the lists were last written, as far as their anchors tell; 0 if they do not."""
+    known = run.view.hosts.anchors.values() if run.view.hosts is not None else ()
+    latest = run.now + run.timeouts.overlap
+    last = max((anchor.until for anchor in known if anchor.until <= latest), default=0.0)
+    return last - run.timeouts.overlap
 
 
 def _anchored(run: Run, ready: _Names, old: _Names) -> tuple[_Names, dict[str, Anchor]]:

@@ -88,6 +88,7 @@ class Timeouts(Struct, frozen=True):
     forget: float = 600.0  # being Ready for so long ends a series of failures
     peers: float = 0.2  # until a Pod is told to stop because a peer failed: most fail, too
     overlap: float = 2.0  # a host that is gone stays listed, at most, when all others are new
+    lists: float = 0.5  # until host lists are written again: of many failures, most come at once
     drain: float = 60.0  # until the Pod of a worker goes that the job does not have any more
     start: float = 60.0  # until it is reported that Pods are missing, or that none finds a node
 

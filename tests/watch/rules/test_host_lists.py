@@ -72,9 +72,22 @@ def test_launcher_is_touched_after_each_change_and_only_then() -> None:
     world.settle()
     assert [type(one) for one in world.done] == [WriteHosts, PatchPod]
     touched = world.pods["mnist-launcher"].touched
+    world.wait(1)
     world.change("mnist-worker-1", ready=True)
     world.settle()
     assert world.pods["mnist-launcher"].touched != touched
+
+
+def test_lists_that_change_again_in_the_same_moment_are_written_once_more() -> None:
+    world = et_world(12)
+    for index in range(1, 5):
+        world.change(f"mnist-worker-{index}", ready=False)
+        world.settle()
+    assert len(world.of(WriteHosts)) == 1
+    assert len(world.patched("touch")) == 1
+    world.wait(0.5, ready=False)
+    assert len(world.of(WriteHosts)) == 2
+    assert world.listed == [f"mnist-worker-{index}" for index in range(12) if not 1 <= index < 5]
 
 
 def test_launcher_is_touched_though_its_clock_is_ahead() -> None:
