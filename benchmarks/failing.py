@@ -24,7 +24,8 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 from controlplane.server import ControlPlane  # noqa: E402
-from etcompile.compiler import Options, compile  # noqa: A004, E402
+from etcompile.compiler.choices import Options  # noqa: E402
+from etcompile.compiler.pipeline import compile  # noqa: A004, E402
 from etcompile.integrations.watcher_manifests import NAME, Installation, manifests  # noqa: E402
 from etcompile.kubeapi import Cluster, ClusterError, connect  # noqa: E402
 

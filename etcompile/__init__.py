@@ -20,8 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from etcompile.compiler import Compilation, JobObjects, Options, compile  # noqa: A004
+    from etcompile.compiler.build import JobObjects
+    from etcompile.compiler.choices import Options
     from etcompile.compiler.configured import configured_options
+    from etcompile.compiler.pipeline import Compilation, compile  # noqa: A004
     from etcompile.diagnostics import Diagnostic, Location, Severity
     from etcompile.model import SecretMode, Settings
     from etcompile.model.settings import secret_mode
@@ -43,7 +45,9 @@ __all__ = [
 
 # Imported on first use: a command must not wait for what it does not need.
 _HOMES = {
-    **dict.fromkeys(("Compilation", "JobObjects", "Options", "compile"), "compiler"),
+    **dict.fromkeys(("Compilation", "compile"), "compiler.pipeline"),
+    "JobObjects": "compiler.build",
+    "Options": "compiler.choices",
     "configured_options": "compiler.configured",
     **dict.fromkeys(("Diagnostic", "Location", "Severity"), "diagnostics"),
     **dict.fromkeys(("SecretMode", "Settings"), "model"),

@@ -27,8 +27,8 @@ from etcompile.load import access
 from etcompile.plan.step import Plan
 
 if TYPE_CHECKING:
-    from etcompile.compiler import Compilation
     from etcompile.compiler.configured import Configured
+    from etcompile.compiler.pipeline import Compilation
 
 _OF_APPLY = frozenset(
     {"output-format", "color", "quiet", "strict", "ignore", "namespace", "concurrency"}

@@ -11,8 +11,8 @@ from etcompile.cli.reporting import Reporting, notices, write
 
 if TYPE_CHECKING:
     from etcompile.capacity.snapshot import Snapshot
-    from etcompile.compiler import Compilation
     from etcompile.compiler.configured import Configured
+    from etcompile.compiler.pipeline import Compilation
     from etcompile.operations.cluster_capacity import JobCapacity
 
 

@@ -29,8 +29,9 @@ from etcompile.load.configuration import from_here
 from etcompile.load.sources import SUFFIXES
 
 if TYPE_CHECKING:
-    from etcompile.compiler import Compilation, Options
+    from etcompile.compiler.choices import Options
     from etcompile.compiler.configured import Configured
+    from etcompile.compiler.pipeline import Compilation
     from etcompile.fixes import FixedFile
     from etcompile.operations.cluster_capacity import JobCapacity
 
@@ -170,7 +171,7 @@ def _corrected(
     """Compile the files, corrected if requested; return whether a patch was written, too."""
     files: Sequence[FixedFile] = ()
     if corrections.fix or corrections.diff:
-        from etcompile.compiler import compile  # noqa: A004
+        from etcompile.compiler.pipeline import compile  # noqa: A004
         from etcompile.fixes import fixed_files
 
         unsafe = corrections.unsafe_fixes

@@ -59,7 +59,7 @@ def command(
     The exit codes are those of apply.
     """
     from etcompile.operations.cluster_plan import delete_proposal
-    from etcompile.rollout import StepEvent
+    from etcompile.rollout.machine.messages import StepEvent
 
     session = Session(ctx, reporting, cluster, configured.values["concurrency"])
     with session.concluded():

@@ -9,7 +9,7 @@ from etcompile.cli.command_line import HELP, CompilingCommand
 from etcompile.cli.options import RENDERING, choices, compile_options, usage_errors
 
 if TYPE_CHECKING:
-    from etcompile.compiler import Options
+    from etcompile.compiler.choices import Options
     from etcompile.diagnostics import Diagnostic
 
 

@@ -58,8 +58,8 @@ def command(
 
     Without -d the spec goes to standard output and the instructions to standard error.
     """
-    from etcompile import compiler
-    from etcompile.compiler import Options
+    from etcompile.compiler import load
+    from etcompile.compiler.choices import Options
     from etcompile.integrations.migrate import migrated, written
 
     if bool(paths) == bool(from_cluster):
@@ -70,7 +70,7 @@ def command(
     inputs: list[Any] = [*paths]
     if from_cluster:
         inputs = _from_cluster(connection, namespace, from_cluster)
-    loaded = compiler.loaded(inputs, compiling, None)
+    loaded = load.loaded(inputs, compiling, None)
     if refuses(loaded.diagnostics, reporting):
         raise RefusedError(loaded.diagnostics)
     if to is not None:

@@ -21,7 +21,7 @@ from etcompile.exitcodes import INTERRUPTED
 from etcompile.naming import natural
 from etcompile.plan.groups import family, listed, side, summary
 from etcompile.plan.step import IDLE, ObjectRef, Plan
-from etcompile.rollout import Outcome, StepEvent
+from etcompile.rollout.machine.messages import Outcome, StepEvent
 
 if TYPE_CHECKING:
     from rich.live import Live

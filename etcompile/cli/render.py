@@ -16,8 +16,8 @@ from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.exitcodes import DIFFERENT, REFUSED
 
 if TYPE_CHECKING:
-    from etcompile.compiler import Compilation
     from etcompile.compiler.configured import Configured
+    from etcompile.compiler.pipeline import Compilation
     from etcompile.diagnostics import Diagnostic
     from etcompile.emit.output_state import Comparison
 

@@ -13,7 +13,8 @@ from etcompile.diagnostics import Diagnostic, Severity, has_errors
 from etcompile.diagnostics.output import SUPPRESSION_FORMS, Format
 
 if TYPE_CHECKING:
-    from etcompile.compiler import Compilation, Options
+    from etcompile.compiler.choices import Options
+    from etcompile.compiler.pipeline import Compilation
 
 
 class Reporting(Struct, frozen=True):
@@ -65,7 +66,7 @@ def report(
 
 def compiled(paths: Sequence[str], chosen: "Options", reporting: Reporting) -> "Compilation":
     """Compile paths, and name the output folders that were skipped."""
-    from etcompile.compiler import compile  # noqa: A004
+    from etcompile.compiler.pipeline import compile  # noqa: A004
     from etcompile.load.configuration import from_here
 
     compilation = compile(paths, chosen)

@@ -23,7 +23,8 @@ from etcompile.plan.step import Plan
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster
     from etcompile.operations.execution import Result
-    from etcompile.rollout import Proposal, Rollout
+    from etcompile.rollout.executor import Rollout
+    from etcompile.rollout.machine.messages import Proposal
 
 _LISTED = 20  # lines of objects in a question
 Wait = Literal["ready", "complete", "none"]
@@ -84,7 +85,7 @@ class Session:
             drain: Seconds between removing a worker from the host list and deleting its Pod.
         """
         from etcompile.operations.execution import Result, execute, refused
-        from etcompile.rollout import Choices
+        from etcompile.rollout.machine.messages import Choices
 
         plan, dry_run = proposal.full_plan, self._rollout.dry_run
         if timeout is None and wait != "complete":

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from etcompile.operations.saved import saved_plan, saved_proposal
     from etcompile.plan.scope import Rights
-    from etcompile.rollout import Choices, Outcome, Proposal, StepEvent
+    from etcompile.rollout.machine.messages import Choices, Outcome, Proposal, StepEvent
 
 __all__ = [
     "CheckpointRequest",
@@ -61,7 +61,7 @@ _HOMES = {
     "operations.running_jobs": ("CheckpointRequest", "request_checkpoint", "restart_proposal"),
     "operations.saved": ("saved_plan", "saved_proposal"),
     "plan.scope": ("Rights",),
-    "rollout": ("Choices", "Outcome", "Proposal", "StepEvent"),
+    "rollout.machine.messages": ("Choices", "Outcome", "Proposal", "StepEvent"),
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

@@ -9,7 +9,8 @@ import msgspec
 from etcompile.capacity import answers, snapshot
 from etcompile.capacity.answers import Answer
 from etcompile.capacity.snapshot import KINDS, Snapshot
-from etcompile.compiler import Compilation, JobObjects
+from etcompile.compiler.build import JobObjects
+from etcompile.compiler.pipeline import Compilation
 from etcompile.diagnostics import Diagnostic, Location, RefusedError, codes, diagnose
 from etcompile.k8s.objects import Object, timestamp
 from etcompile.k8s.path import misfit

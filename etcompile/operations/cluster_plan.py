@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from msgspec import structs
 
-from etcompile.compiler import Compilation
+from etcompile.compiler.pipeline import Compilation
 from etcompile.diagnostics import Diagnostic, RefusedError, Severity, codes, diagnose
 from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.names import is_label

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.compiler import Compilation
+from etcompile.compiler.pipeline import Compilation
 from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import Diagnostic, codes, diagnose

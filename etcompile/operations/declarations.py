@@ -16,7 +16,8 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.compiler import Compilation, Options, compile  # noqa: A004
+from etcompile.compiler.choices import Options
+from etcompile.compiler.pipeline import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import RefusedError, Severity, codes, diagnose
 from etcompile.k8s.names import is_label_value
 from etcompile.load.revision import RevisionError, revision, unpack

@@ -14,10 +14,11 @@ from etcompile.exitcodes import CLUSTER, CONFLICT, REPLACEMENT
 from etcompile.kubeapi import Cluster
 from etcompile.plan.groups import listed
 from etcompile.plan.step import FieldChange, Plan
-from etcompile.rollout import Choices, Outcome, Proposal, Refusal, Rollout, StepEvent
 from etcompile.rollout.dryrun import denied, refusals
+from etcompile.rollout.executor import Rollout
 from etcompile.rollout.inventory import Inventories
-from etcompile.rollout.refusals import Cause
+from etcompile.rollout.machine.messages import Choices, Outcome, Proposal, StepEvent
+from etcompile.rollout.refusals import Cause, Refusal
 from etcompile.rollout.writer import Writer
 
 _CODES: dict[Cause, str] = {

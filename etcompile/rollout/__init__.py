@@ -6,9 +6,3 @@
 `dryrun` asks the API server before anything is written. `inventory` writes the
 inventory of a job, and `live` reads the objects that are there.
 """
-
-from etcompile.rollout.executor import Rollout
-from etcompile.rollout.machine.messages import Choices, Outcome, Proposal, StepEvent, Unready
-from etcompile.rollout.refusals import Refusal
-
-__all__ = ["Choices", "Outcome", "Proposal", "Refusal", "Rollout", "StepEvent", "Unready"]

@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from etcompile import compiler, emit, frontends
+from etcompile import emit, frontends
 from etcompile.compiler.build import job_objects
 from etcompile.compiler.choices import Options
 from etcompile.compiler.fold import by_job, fold_job, ordered
-from etcompile.compiler.load import load
+from etcompile.compiler.load import load, loaded
 from etcompile.compiler.lower import kind_of, lower
 from etcompile.compiler.olderapis import in_current_version
 from etcompile.compiler.patch import patch
@@ -112,12 +112,12 @@ def scaled(
         The proposal, or None; and what is wrong with the job, with its intents or with the request.
     """
     of_kind, _, name = name.rpartition("/")
-    loaded = compiler.loaded(paths, options, None)
-    if problems := [problem for problem in loaded.diagnostics if _matters(problem, name)]:
+    files = loaded(paths, options, None)
+    if problems := [problem for problem in files.diagnostics if _matters(problem, name)]:
         return None, problems
     jobs: list[Document] = []
     intents: list[Document] = []
-    inputs = [in_current_version(document)[0] for document in loaded.documents]
+    inputs = [in_current_version(document)[0] for document in files.documents]
     for document in inputs:
         if known := kind_of(document):
             (jobs if known.pod_templates else intents).append(document)

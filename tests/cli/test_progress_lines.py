@@ -9,8 +9,7 @@ import pytest
 from etcompile.cli import progress
 from etcompile.cli.progress import Lines
 from etcompile.plan.step import Action, ObjectRef, Plan, Step
-from etcompile.rollout import Outcome, StepEvent
-from etcompile.rollout.machine.messages import Status, Unready
+from etcompile.rollout.machine.messages import Outcome, Status, StepEvent, Unready
 from waiting import eventually
 
 WORKERS = range(500)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from etcompile.compiler import Options, compile  # noqa: A004
+from etcompile.compiler.choices import Options
+from etcompile.compiler.pipeline import compile  # noqa: A004
 from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun, Tracking
 from etcompile.model import GANGS, PROFILES, Member, Settings

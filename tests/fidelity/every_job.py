@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 import specs
-from etcompile import Compilation, Options, compiler, frontends
+from etcompile import Compilation, Options, frontends
+from etcompile.compiler import load
 from etcompile.compiler.runtime_merge import with_runtimes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -27,7 +28,7 @@ def _documents() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _with_runtimes(folder: Path) -> list[dict[str, Any]]:
     """The TrainJobs of a folder, each with the runtime that has its Pod templates."""
-    loaded = compiler.loaded([folder], Options(), None)
+    loaded = load.loaded([folder], Options(), None)
     documents, _, _ = with_runtimes(loaded.documents, {}, "1.34")
     return [copy.deepcopy(dict(document.data)) for document in documents]
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 
-from etcompile import compiler, frontends
-from etcompile.compiler import Options
+from etcompile import frontends
+from etcompile.compiler import load
+from etcompile.compiler.choices import Options
 from etcompile.integrations.migrate import Migrated, migrated
 from operator_recordings import written
 from specs import compiled
@@ -64,7 +65,7 @@ def documents(text: str) -> list[dict[str, Any]]:
 def handed_over(objects: Iterable[Mapping[str, Any]], folder: Path) -> Migrated:
     """What `etcompile migrate` makes of a dump of a recording, as a file of this folder."""
     file = written(objects, folder / "dump.yaml")
-    return migrated(compiler.loaded([str(file)], Options(), None).documents)
+    return migrated(load.loaded([str(file)], Options(), None).documents)
 
 
 def put(result: Migrated, folder: Path) -> Path:
@@ -90,4 +91,4 @@ def rendered_in(namespace: str, result: Migrated) -> list[dict[str, Any]]:
 
 
 def migration(*values: Mapping[str, Any]) -> Migrated:
-    return migrated(compiler.loaded(list(values), Options(), None).documents)
+    return migrated(load.loaded(list(values), Options(), None).documents)

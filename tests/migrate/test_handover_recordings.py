@@ -14,7 +14,7 @@ from msgspec import Struct
 
 import etcompile
 from etcompile import frontends
-from etcompile.compiler import Options
+from etcompile.compiler.choices import Options
 from etcompile.diagnostics import Severity
 from etcompile.kubeapi import ClusterError, connect
 from operator_recordings import recordings

@@ -8,8 +8,8 @@ import pytest
 from dumps import dumped
 
 import specs
-from etcompile import compiler
-from etcompile.compiler import Options
+from etcompile.compiler import load
+from etcompile.compiler.choices import Options
 from etcompile.integrations.migrate import Migrated, migrated
 from mutations.odd import ODD, paths, put
 
@@ -32,7 +32,7 @@ def dump() -> list[Any]:
 
 def result(values: list[Any]) -> Migrated | None:
     """What migrate says of a dump; None if it was refused as it was read."""
-    loaded = compiler.loaded(values, Options(), None)
+    loaded = load.loaded(values, Options(), None)
     return migrated(loaded.documents) if not loaded.diagnostics else None
 
 

@@ -151,14 +151,14 @@ def test_pods_without_their_job_are_refused() -> None:
 
 
 def test_a_resource_that_does_not_render_is_refused_with_its_place(tmp_path: Path) -> None:
-    from etcompile import compiler
+    from etcompile.compiler import load
     from etcompile.integrations.migrate import migrated
 
     job = dumped(training_job(), phase="Running")
     job["spec"]["etReplicaSpecs"]["worker"]["replicas"] = -1
     path = tmp_path / "live.yaml"
     path.write_text(yaml.safe_dump(job))
-    result = migrated(compiler.loaded([str(path)], etcompile.Options(), None).documents)
+    result = migrated(load.loaded([str(path)], etcompile.Options(), None).documents)
     (problem,) = (one for one in result.diagnostics if one.severity.value == "error")
     assert problem.location.line is not None
     assert not result.files

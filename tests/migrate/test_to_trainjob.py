@@ -9,8 +9,8 @@ import yaml
 
 import etcompile
 from commandline import etcompile as run
-from etcompile import compiler
-from etcompile.compiler import Options
+from etcompile.compiler import load
+from etcompile.compiler.choices import Options
 from etcompile.integrations.migrate import Migrated
 from etcompile.integrations.migrate.to_trainjob import to_trainjobs
 from specs import kubeflow_job, replicas
@@ -44,7 +44,7 @@ def pytorch_job(**spec: Any) -> dict[str, Any]:
 
 
 def converted(*values: Any) -> Migrated:
-    return to_trainjobs(compiler.loaded(list(values), Options(), None).documents)
+    return to_trainjobs(load.loaded(list(values), Options(), None).documents)
 
 
 def documents(result: Migrated) -> dict[str, dict[str, Any]]:

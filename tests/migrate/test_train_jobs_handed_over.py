@@ -8,7 +8,7 @@ from dumps import documents, dumped, handed_over, migration, put, rendered_in
 
 import etcompile
 import operator_recordings
-from etcompile.compiler import Options
+from etcompile.compiler.choices import Options
 from etcompile.kubeapi import connect
 from operator_recordings import recordings, trainer_runtimes
 

@@ -3,7 +3,7 @@
 import pytest
 
 import etcompile
-from etcompile.compiler import Options
+from etcompile.compiler.choices import Options
 from specs import training_job
 
 NAMED = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n"

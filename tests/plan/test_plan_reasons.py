@@ -12,7 +12,7 @@ from etcompile.plan.deletion import removable, removal
 from etcompile.plan.plan_file import digest, plan_value, read_plan
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Plan, Step
-from etcompile.rollout import Proposal
+from etcompile.rollout.machine.messages import Proposal
 from plan.live_objects import live
 from plan.test_plan_classes import (
     ARGO,

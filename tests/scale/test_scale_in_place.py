@@ -10,7 +10,7 @@ import yaml
 import commandline
 import etcompile
 import specs
-from etcompile.compiler import Options
+from etcompile.compiler.choices import Options
 from specs import pods
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import pytest
 
 import etcompile
 from etcompile import data
-from etcompile.compiler import Options
+from etcompile.compiler.choices import Options
 from specs import training_job
 
 TEMPLATE = "discover_hosts.sh.j2"

@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct, field, structs
 
 from etcompile import frontends
-from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.compiler.choices import Options
+from etcompile.compiler.pipeline import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Location, ValuePath
 from etcompile.diagnostics.diagnostic import TextEdit
 from etcompile.fixes import fixed_files, text_edits, with_edits

@@ -17,9 +17,9 @@ from msgspec import Struct, structs
 
 from etcompile import emit, frontends
 from etcompile.check.document_rules import check_schema
-from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.compiler.choices import Options
 from etcompile.compiler.lower import unknown_version
+from etcompile.compiler.pipeline import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import RULES, Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.redaction import without_private_keys
 from etcompile.diagnostics.suppression import codes_of

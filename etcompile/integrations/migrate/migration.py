@@ -13,8 +13,10 @@ from msgspec import Struct, structs
 
 from etcompile import frontends
 from etcompile.check import kubernetes
-from etcompile.compiler import Options, compile, olderapis  # noqa: A004
+from etcompile.compiler import olderapis
+from etcompile.compiler.choices import Options
 from etcompile.compiler.lower import lower
+from etcompile.compiler.pipeline import compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.emit.files import refused, write_files

@@ -15,7 +15,9 @@ from msgspec import Struct, structs
 
 from etcompile import frontends
 from etcompile.backend.pod_fields import merged_variables
-from etcompile.compiler import Options, compile, olderapis  # noqa: A004
+from etcompile.compiler import olderapis
+from etcompile.compiler.choices import Options
+from etcompile.compiler.pipeline import compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Severity, ValuePath, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.frontends.annotations import NNODES

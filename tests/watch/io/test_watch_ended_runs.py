@@ -7,7 +7,8 @@ import pytest
 import yaml
 from watched import eventually
 
-from etcompile.compiler import Options, compile  # noqa: A004
+from etcompile.compiler.choices import Options
+from etcompile.compiler.pipeline import compile  # noqa: A004
 from specs import elastic_job, kubeflow_job, mpi_job, training_job
 
 TYPES = {

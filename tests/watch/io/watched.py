@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import specs
-from etcompile.compiler import Options, compile  # noqa: A004
+from etcompile.compiler.choices import Options
+from etcompile.compiler.pipeline import compile  # noqa: A004
 from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import Cluster, ClusterError, Retries, connect
 from etcompile.kubeapi.controller.lease import Lease
