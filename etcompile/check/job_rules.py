@@ -11,6 +11,7 @@ from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.path import dotted
 from etcompile.launch.launchers import launch_program, may_launch
 from etcompile.model import Job, Member, Origin, Role, protocol
+from etcompile.model.job import Env
 from etcompile.model.supervision import SUPERVISOR_PORT
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -168,9 +169,17 @@ def overwritten_fields(job: Job, role: Role) -> Iterator[Diagnostic]:
             facts = {"name": str(role.template.spec[field]), "reason": reason}
             facts |= {"where": field, "advice": "remove it"}
             yield diagnose(codes.OVERWRITTEN, origin.locate("spec", field), **facts)
-    added = {env.name for env in role.additions.env if not env.default}
+    # Variables that replace a template's; None for a value per replica.
+    added = {
+        env.name: env.value if isinstance(env, Env) and env.of == "all" else None
+        for env in role.additions.env
+        if not env.default
+    }
     for index, env in enumerate(role.template.main_container.get("env", ())):
-        if env["name"] in added:
+        if env["name"] not in added:
+            continue
+        value = added[env["name"]]
+        if value is None or value != env.get("value"):
             place = role.template.main_origin.locate("env", index)
             facts = {"name": env["name"], "reason": "the job sets it"}
             facts |= {"where": "environment variable", "advice": ""}

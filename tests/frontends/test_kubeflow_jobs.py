@@ -201,3 +201,19 @@ def test_exit_code_in_a_template_is_overwritten_like_any_other_policy(kind: str)
     result = etcompile.compile([kubeflow_job(kind, types)])
     assert result.ok, result.diagnostics
     assert "ET2042" in {one.code for one in result.diagnostics}
+
+
+def test_variable_that_the_job_sets_to_the_same_value_is_not_reported() -> None:
+    types = {"Master": replicas("PyTorchJob", 1), "Worker": replicas("PyTorchJob", 2)}
+    [container] = types["Worker"]["template"]["spec"]["containers"]
+    container["env"] = [
+        {"name": "MASTER_PORT", "value": "23456"},
+        {"name": "WORLD_SIZE", "value": "9"},
+        {"name": "RANK", "value": "1"},
+    ]
+    messages = " ".join(
+        one.message for one in etcompile.compile([kubeflow_job("PyTorchJob", types)]).diagnostics
+    )
+    assert "'WORLD_SIZE' is overwritten" in messages
+    assert "'RANK' is overwritten" in messages
+    assert "MASTER_PORT" not in messages
