@@ -155,7 +155,7 @@ def _samples(objects: Sequence[Object]) -> Iterator[Object]:
 def _sizes(
     value: Object, of_job: str, place: Callable[[], Location], profiles: Sequence[Profile]
 ) -> Iterator[Diagnostic]:
-    what = f"{value['kind']} '{value['metadata'].get('name', '')}'{of_job}"
+    what = f"{_what(value)}{of_job}"
     copied = copied_annotations(value)
     if copied > STORED_LIMIT and value["kind"] not in _LIMITED:
         size = stored_size(value)
@@ -219,7 +219,8 @@ def check_others(
 
 
 def _what(value: Object) -> str:
-    return f"{value['kind']} '{(value.get('metadata') or {}).get('name', '')}'"
+    metadata = value.get("metadata") or {}
+    return f"{value['kind']} '{metadata.get('name') or metadata.get('generateName', '')}'"
 
 
 def _generated_names(jobs: Sequence[Job], others: Iterable[Source]) -> Iterator[Diagnostic]:

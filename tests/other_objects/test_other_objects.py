@@ -261,3 +261,17 @@ def test_host_name_in_a_service_of_the_input_gets_no_warning():
     spec = {"clusterIP": "None", "ports": [{"port": 22}]}
     service = manifest("Service", "pair-worker", metadata={"namespace": "ml"}, spec=spec)
     assert host_warnings("pair-worker-0.pair-worker", service) == []
+
+
+def test_object_with_a_generated_name_is_named_by_its_prefix() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "login-"}}
+    reference = {"name": "mine", "kind": "TrainingRuntime"}
+    train_job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    train_job |= {"metadata": {"generateName": "tune-"}, "spec": {"runtimeRef": reference}}
+    messages = [
+        one.message
+        for value in ({**secret, "stringData": {"a": "b"}}, train_job)
+        for one in etcompile.compile([value]).diagnostics
+    ]
+    assert "Secret 'login-' holds its data in plain text" in messages
+    assert "there is no TrainingRuntime 'mine', which TrainJob 'tune-' names" in messages

@@ -85,12 +85,13 @@ def runtime_of(
     place = job.locate(("spec", "runtimeRef", "name"))
     if kind == RUNTIME_KINDS[1] and name in NOT_COMPILED:
         return None, [not_compiled(place, f"runtime {name}", NOT_COMPILED[name], "")]
-    listed = sorted({name or "" for name in names})
+    listed = sorted({name for name in names if name})
     advice = f"known are {', '.join(listed)}" if listed else "there is none in the input"
     [other] = {*RUNTIME_KINDS} - {kind}
     if any(text_at(each.data, _NAME) == name for each in _in_reach(job, other, runtimes)):
         advice = f"a {other} has this name: add 'kind: {other}' to spec.runtimeRef"
-    facts = {"job": text_at(job.data, _NAME) or "", "kind": kind, "name": name, "advice": advice}
+    title = text_at(job.data, _NAME) or text_at(job.data, ("metadata", "generateName")) or ""
+    facts = {"job": title, "kind": kind, "name": name, "advice": advice}
     return None, [diagnose(codes.NO_SUCH_RUNTIME, place, **facts)]
 
 
