@@ -241,7 +241,10 @@ def _with_tail(cluster: Cluster, view: Seen, why: Explanation) -> Explanation:
             with contextlib.suppress(ClusterError):
                 where = first.pod, first.container, why.status.namespace
                 lines = [*deque(cluster.log(*where, tail=_MOST_LINES), _MOST_LINES)]
-            read = structs.replace(first, tail=tail_of("\n".join(lines)) or first.tail)
+            tail = tail_of("\n".join(lines))
+            if first.tail and first.tail.splitlines()[-1:] != tail.splitlines()[-1:]:
+                return why  # no end of a log: the program wrote it as its termination message
+            read = structs.replace(first, tail=tail)
             advice = (read.cause.advice if a == first.cause.advice else a for a in why.advice)
             attempts = (structs.replace(why.attempts[0], first=read), *why.attempts[1:])
             return structs.replace(why, attempts=attempts, advice=tuple(filter(None, advice)))

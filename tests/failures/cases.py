@@ -179,6 +179,7 @@ def check(case: dict[str, Any], why: Explanation) -> None:
         assert first is not None, text
         assert first.cause.name in CAUSES.get(cause, {cause}), text
     if "first" in expected:
+        assert cause == "Waiting" or first is not None, text
         name, pods = f"train-{expected['first']}", {first.pod} if first is not None else held
         # A Job of Kubernetes creates launchers, under names of its own.
         assert any(pod == name or pod.startswith("train-launcher-") for pod in pods), text
@@ -197,8 +198,14 @@ def check(case: dict[str, Any], why: Explanation) -> None:
         assert words.lower() not in lowered, text
     if why.attempts:
         to_blame = {
-            failure.pod for attempt in why.attempts for failure in (attempt.first, *attempt.tied)
+            failure.pod
+            for attempt in why.attempts
+            for failure in (attempt.first, *attempt.tied, *attempt.others)
+            # A Pod that lost a peer may end the run before that peer has ended.
+            if failure.cause.may_follow or failure not in attempt.others
         }
+        # The Job is named that creates the launchers.
+        to_blame |= {pod.rpartition("-")[0] for pod in to_blame if "-launcher-" in pod}
         assert culprits(why) <= to_blame, text
 
 

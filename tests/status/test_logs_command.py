@@ -19,7 +19,8 @@ from specs import kubeflow_job
 from status.explained import objects, unschedulable
 
 FINISHED = "2026-11-23T10:00:00Z"
-LOG = b"epoch 1\n\npassword=hunter2hunter2\n\x1b[31mred\nthe end without a line break"
+LAST_LINE = "the end without a line break"
+LOG = f"epoch 1\n\npassword=hunter2hunter2\n\x1b[31mred\n{LAST_LINE}".encode()
 
 
 DISCOVERY = {
@@ -109,17 +110,21 @@ def test_log_of_the_first_failure_is_read_if_the_status_of_its_pod_is_too_short(
 ) -> None:
     values, pod = job_and_worker()
     pod["metadata"]["uid"] = "u-1"
-    how = {"exitCode": 1, "reason": "Error", "message": "the end", "finishedAt": FINISHED}
+    how = {"exitCode": 1, "reason": "Error", "message": LAST_LINE, "finishedAt": FINISHED}
     main = {"name": "pytorch", "state": {"terminated": how}}
     pod["status"] = {"phase": "Failed", "containerStatuses": [main]}
     [why] = explanations(values)
     assert why.last is not None
-    assert why.last.first.tail == "the end"
+    assert why.last.first.tail == LAST_LINE
     failure = explained_with_logs(kubeconfig, values, pod).last
     assert failure is not None
     assert failure.first.tail.startswith("epoch 1\n\npassword=")
-    assert failure.first.tail.endswith("the end without a line break")
+    assert failure.first.tail.endswith(LAST_LINE)
     assert "hunter2" not in failure.first.tail
+    how["message"] = "what the program wrote to /dev/termination-log\n"
+    failure = explained_with_logs(kubeconfig, values, pod).last
+    assert failure is not None
+    assert failure.first.tail == how["message"].strip()
 
 
 @pytest.mark.parametrize("exists", [True, False])
