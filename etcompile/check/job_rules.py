@@ -169,17 +169,12 @@ def overwritten_fields(job: Job, role: Role) -> Iterator[Diagnostic]:
             facts = {"name": str(role.template.spec[field]), "reason": reason}
             facts |= {"where": field, "advice": "remove it"}
             yield diagnose(codes.OVERWRITTEN, origin.locate("spec", field), **facts)
-    # Variables that replace a template's; None for a value per replica.
-    added = {
-        env.name: env.value if isinstance(env, Env) and env.of == "all" else None
-        for env in role.additions.env
-        if not env.default
-    }
+    variables = [env for env in role.additions.env if not env.default]
+    added = {env.name for env in variables}
+    whole = [env for env in variables if isinstance(env, Env) and env.of == "all"]
+    same = {(env.name, env.value) for env in whole if not env.field}
     for index, env in enumerate(role.template.main_container.get("env", ())):
-        if env["name"] not in added:
-            continue
-        value = added[env["name"]]
-        if value is None or value != env.get("value"):
+        if env["name"] in added and (env["name"], env.get("value")) not in same:
             place = role.template.main_origin.locate("env", index)
             facts = {"name": env["name"], "reason": "the job sets it"}
             facts |= {"where": "environment variable", "advice": ""}
