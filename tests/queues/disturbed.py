@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 from collections.abc import Callable
 from pathlib import Path
@@ -319,6 +320,25 @@ class QueuedJob(WatchedJob):
             until(self.is_whole, self.describe, 150)
         finally:
             self.queues.add_node(node)
+        until(lambda: self._end_what_should_be_gone(node), self.describe)
+
+    def _end_what_should_be_gone(self, node: str) -> bool:
+        """Ends Pods whose deletion was requested, as the kubelet of a node that is back does.
+
+        kwok leaves those as they are that it saw before it saw their node, until they change.
+        """
+        left = [
+            pod
+            for pod in self.pods()
+            if pod["spec"].get("nodeName") == node
+            and "deletionTimestamp" in pod["metadata"]
+            and pod["status"].get("phase") == "Running"
+        ]
+        for pod in left:
+            changed = {"tests/exits": "143", "tests/told": str(time.monotonic())}
+            with contextlib.suppress(urllib.error.HTTPError):
+                self.annotate(pod, changed)
+        return not left
 
     def disturb(self, chance: random.Random, kind: str, role: str | None = None) -> None:
         """One disturbance, until the job is whole again; of a Pod of a role, if one is named."""
