@@ -96,7 +96,7 @@ class Choices(Struct, frozen=True):
     """What a watcher is to do."""
 
     namespaces: tuple[str, ...] | None  # None for all
-    threads: int = 6  # jobs that are reconciled side by side
+    threads: int = 8  # jobs that are reconciled side by side
     requests: int = 16  # about Pods of these, side by side
     timeouts: Timeouts = Timeouts()
 
