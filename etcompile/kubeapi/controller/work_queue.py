@@ -57,8 +57,7 @@ class WorkQueue:
                 return
             self._queued.add(key)
             if key not in self._processing:
-                self._ready.setdefault(key[0], deque()).append(key)
-                self._condition.notify()
+                self._offer(key)
 
     def take(self) -> Key | None:
         """Wait for the next key; None once the queue is closed.
@@ -89,8 +88,7 @@ class WorkQueue:
         with self._condition:
             self._processing.discard(key)
             if key in self._queued:
-                self._ready.setdefault(key[0], deque()).append(key)
-                self._condition.notify()
+                self._offer(key)
             if again is None:
                 self._due.pop(key, None)
             elif self._due.get(key) != again:
@@ -107,6 +105,10 @@ class WorkQueue:
         with self._condition:
             self._closed = True
             self._condition.notify_all()
+
+    def _offer(self, key: Key) -> None:
+        self._ready.setdefault(key[0], deque()).append(key)
+        self._condition.notify()
 
     def _fire(self) -> float | None:
         """Enqueue what is due; return the seconds until something else is, None for nothing."""

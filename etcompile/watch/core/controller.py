@@ -570,7 +570,7 @@ class Watcher:
 
     def _blocked(self, key: JobKey, memory: JobMemory, reason: str, message: str) -> None:
         """Report what prevents the watcher from supervising a job, each problem once."""
-        # What a request is refused waits; other work on the job goes on.
+        # Only the refused request waits; other work on the job goes on.
         how = "not fully" if reason in ("NameTaken", "Refused", "NotRemoved") else "not"
         line, seen = f"{how} supervised: {message}", self._store.job(key)
         is_new_reason = memory.unsupervised(reason)

@@ -44,17 +44,11 @@ def listed(run: Run) -> Iterator[Action]:
     job = structs.replace(view.job, namespace=view.namespace)
     forms = {host_list.key: host_names(job, host_list, view.settings, "") for host_list, _ in lists}
     hosts = _ready_hosts(run)
-    ready: _Names = {
-        host_list.key: tuple(
-            [
-                host + names[form % len(names)]
-                for names in (forms[host_list.key],)
-                for role in roles
-                for host, form in hosts.get(role.name, ())
-            ]
-        )
-        for host_list, roles in lists
-    }
+    ready = dict[str, tuple[str, ...]]()
+    for host_list, roles in lists:
+        of_list = [host for role in roles for host in hosts.get(role.name, ())]
+        ends = forms[host_list.key]
+        ready[host_list.key] = tuple([host + ends[form % len(ends)] for host, form in of_list])
     # Are all there that the lists from Git name?
     is_whole = all(
         len(ready[host_list.key]) == sum(len(role.members) for role in roles)
@@ -94,12 +88,12 @@ def listed(run: Run) -> Iterator[Action]:
             line = host_line(job, host_list, "\0")
             data[host_list.key] = "".join([line.replace("\0", n) for n in names[host_list.key]])
     if before is None or data != before.data:
-        marked = {name: Anchor(anchor.until, gone=name in gone) for name, anchor in anchors.items()}
         again = _written(run) + run.timeouts.lists
         if before is not None and run.now < again:
             data = before.data
             yield Requeue(again)
         else:
+            marked = {name: Anchor(a.until, gone=name in gone) for name, a in anchors.items()}
             yield WriteHosts(HostsRecord(data, marked))
     # The annotation alone decides which Pods are touched. The lists from Git change with the job,
     # and the times of Pods and lists are of two clocks, so neither says what a Pod has read. A new
